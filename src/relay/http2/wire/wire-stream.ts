@@ -39,8 +39,9 @@ export class WireStream implements SendingStream {
   #hasReportedEnd = false;
   #hasReportedClose = false;
   #isPaused = false;
-  /** Content that came while the owner wanted none. */
+  /** Content that came while the owner wanted none; the last piece may have room for more. */
   #received: Buffer[] = none;
+  #room: Buffer = noRoom;
   #receivedBytes = 0;
   #trailers: FieldBlock | undefined;
   #closeCode: number = errorCodes.noError;
@@ -127,6 +128,7 @@ export class WireStream implements SendingStream {
       this.#receivedBytes -= content.length;
       this.#give(content);
     }
+    this.#room = noRoom;
     if (!this.#isPaused) this.#reportEnd();
   }
 
@@ -145,13 +147,23 @@ export class WireStream implements SendingStream {
 
   receive(content: Buffer): void {
     if (this.#isPaused) {
-      if (content.length === 0) return;
-      if (this.#received === none) this.#received = [];
-      this.#received.push(Buffer.from(content));
-      this.#receivedBytes += content.length;
+      if (content.length > 0) this.#keep(content);
     } else {
       this.#give(content);
     }
+  }
+
+  /** Joins small pieces: a buffer for each byte would cost a hundred times as much memory as the window allows. */
+  #keep(content: Buffer): void {
+    if (this.#received === none) this.#received = [];
+    this.#receivedBytes += content.length;
+    const last = this.#received.length - 1;
+    const used = this.#received[last]?.length ?? 0;
+    const isJoined = used > 0 && used + content.length <= this.#room.length;
+    if (!isJoined) this.#room = Buffer.allocUnsafeSlow(Math.max(content.length, leastRoom));
+    const from = isJoined ? used : 0;
+    this.#room.set(content, from);
+    this.#received[isJoined ? last : last + 1] = this.#room.subarray(0, from + content.length);
   }
 
   receiveFields(block: FieldBlock, isEnd: boolean): void {
@@ -302,6 +314,7 @@ export class WireStream implements SendingStream {
     this.#hasReportedEnd = true;
     this.#trailers = undefined;
     this.#received = none;
+    this.#room = noRoom;
     const left = this.#receivedBytes;
     this.#receivedBytes = 0;
     if (left > 0) this.#connection.consumed(left);
@@ -309,4 +322,6 @@ export class WireStream implements SendingStream {
 }
 
 const none: never[] = [];
+const noRoom = Buffer.alloc(0);
+const leastRoom = 4_096;
 const maxSendWindow = 2 ** 31 - 1;

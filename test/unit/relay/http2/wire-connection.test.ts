@@ -308,6 +308,27 @@ it("keeps copies of what it cannot give on or send, since the bytes are borrowed
   expect(sent().map(({ payload }) => payload.toString())).toEqual(["he", "llo"]);
 });
 
+it("joins small pieces that wait for a reader", () => {
+  const { stream, read, seen, contents, takesMore } = begun();
+  takesMore.set(1, false);
+  read(head(1), data(1, "a"));
+  const text = randomBytes(5_000).toString("hex");
+  for (const byte of text) read(data(1, byte));
+  const before = seen.length;
+  stream.resume();
+  // One piece of several thousand bytes, in place of each byte.
+  expect(seen.slice(before)).toEqual(["1 content 4096"]);
+  read(data(1, "b"));
+  takesMore.set(1, true);
+  stream.resume();
+  expect(seen.length - before).toBeLessThan(5);
+  expect(contents.join("")).toBe(`a${text}b`);
+  takesMore.set(1, false);
+  read(data(1, "c"), data(1, "d"), data(1, "e"));
+  stream.resume();
+  expect(contents.slice(-2)).toEqual(["c", "de"]);
+});
+
 it("5.2: gives the connection's window back for content that is read after the end of its stream", () => {
   const { read, sent, open, takesMore } = begun();
   const stream = open();
