@@ -250,7 +250,7 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     const taken = asked <= mostAsks && this.#owner.take(this, head);
     if (taken === true) return;
     const whole = bytes ?? Buffer.from(text, "latin1");
-    if (taken === false || asked === mostAsks) this.#handOver(whole);
+    if (taken === false) this.#handOver(whole);
     else this.#askAgain(whole, taken, asked + 1);
   }
 
