@@ -4,6 +4,7 @@ import type { World } from "../../base/world.ts";
 import { approvalFault } from "../../broker/approvals/approval-faults.ts";
 import type { ApprovalQuestion } from "../../broker/approvals/approval-requests.ts";
 import type { Broker } from "../../broker/broker.ts";
+import { claimedIdentity } from "../../broker/credentials/on-behalf/subject-tokens.ts";
 import type { GatedMessage } from "../../broker/policies/message-gate.ts";
 import { type Caller, requireConnectionWithin, requireScope, requireToolWithin } from "../../broker/setup/caller.ts";
 import { currentState } from "../../core/approvals/approval-state.ts";
@@ -73,8 +74,9 @@ export function createHeldToolCalls(options: HeldToolCallsOptions): AdmitHeldToo
 }
 
 interface HeldToolCall {
-  /** The integration of the call, and the approval that its client names. */
+  /** The integration of the call, the user that it acts for, and the approval that its client names. */
   readonly call: {
+    readonly caller: { readonly subjectToken: string | undefined };
     readonly integration: { readonly key: string; readonly provider: string } | undefined;
     readonly approval: string;
   };
@@ -89,6 +91,7 @@ const maxDepth = 100;
 
 function questionOf({ call, tool, given, connection, gated, by }: HeldToolCall): ApprovalQuestion {
   const { integration, approval } = call;
+  const { subjectToken } = call.caller;
   const body = canonicalJson(given, maxDepth);
   if (body === undefined) throw new Fault("invalid_body", "the arguments are nested too deeply to be approved");
   const request: HeldRequest = {
@@ -96,6 +99,7 @@ function questionOf({ call, tool, given, connection, gated, by }: HeldToolCall):
     integration: integration?.key ?? "",
     connection: connection === "none" ? "" : (connection.ref?.id ?? ""),
     token: "",
+    subject: subjectToken === undefined ? undefined : claimedIdentity(subjectToken),
     method: "tools/call",
     url: `mcp:/tools/${encodeURIComponent(tool)}`,
     headers: [],

@@ -157,6 +157,18 @@ it("holds calls until a person has approved exactly this one", async () => {
   expect(asked.content[0].text).toContain(asked.structuredContent.error.approval);
   await answer(asked.structuredContent.error.approval, "deny");
   expect((await older(7)).body.result.structuredContent.error.code).toBe("approval_denied");
+  // The approval is for the user that the call acts for.
+  const forUser = (sub: string, iat: number, more: object = {}) => {
+    const parts = [{ alg: "RS256" }, { iss: "https://id.example", sub, iat }].map((part) => JSON.stringify(part));
+    const token = [...parts, "signature"].map((part) => Buffer.from(part).toString("base64url")).join(".");
+    const params = { name: tool, arguments: { amount: 8 }, ...more };
+    return modernCall(all, "tools/call", params, { headers: { "latchkey-subject-token": token } });
+  };
+  const { requestState } = (await forUser("ada", 1)).body.result;
+  await answer(requestState.split(":")[1], "approve");
+  const foreign = (await forUser("bob", 1, { requestState })).body.result;
+  expect(foreign.structuredContent.error.code).toBe("approval_mismatch");
+  expect((await forUser("ada", 2, { requestState })).body.result.content[0].text).toBe("paid 8");
   // Tools without a connection are held as well.
   expect((await callTool(all, "list_connections")).result.resultType).toBe("input_required");
   const lines = all.sidecar.logged.filter((line) => line.includes("a tool was called")).map((line) => JSON.parse(line));

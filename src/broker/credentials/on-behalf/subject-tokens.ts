@@ -144,6 +144,15 @@ const authorityOf = (claims: JsonObject): readonly unknown[] =>
     .filter(([name]) => !ofOneToken.has(name))
     .toSorted(([one], [other]) => (one < other ? -1 : 1));
 
+/**
+ * Identifies the user that a token claims to be of, without a verification, which follows where the token is used. Later
+ * tokens of the same user and rights have the same identity.
+ */
+export function claimedIdentity(text: string): string {
+  const claims = readJwt(text, tokenAlgorithms)?.claims;
+  return digestOf(JSON.stringify(claims === undefined ? [text] : [claims["iss"], claims["sub"], authorityOf(claims)]));
+}
+
 const wrongClaims = {
   too_old: "has expired",
   from_the_future: "is not valid yet: compare the clock of its issuer with ours",
