@@ -10,6 +10,8 @@ export interface EndpointCaller {
   readonly subjectToken: string | undefined;
   /** The client's trace context. */
   readonly traceparent: string | undefined;
+  /** Returns a signal that is aborted once the client has left. */
+  leaving(): AbortSignal;
   /** Whether the caller's limits allow a tool. */
   admitsTool(name: string): boolean;
 }

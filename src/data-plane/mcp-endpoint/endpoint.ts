@@ -145,6 +145,7 @@ function endpointCaller(request: RouteRequest, { origins, publicUrl }: Broker): 
     connectionHeader: single(request.headers["connection-id"]) ?? "",
     subjectToken: single(request.headers["latchkey-subject-token"]),
     traceparent: single(request.headers["traceparent"]),
+    leaving: () => request.leaving?.() ?? new AbortController().signal,
     admitsTool: (name) => mayCallTool(caller, name),
   };
 }

@@ -15,6 +15,7 @@ import type { PolicyMatch } from "../../core/policies/policy-set.ts";
 import { type Approval, ApprovalState } from "../../gen/latchkey/v1/approval_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { callerNow } from "../proxy/admission.ts";
+import type { EndpointCaller } from "./endpoint-caller.ts";
 import type { Spend } from "./spend.ts";
 
 /** Resolves once a person has approved a held call, and its budget is spent. Rejects with the caller's answer. */
@@ -33,10 +34,9 @@ export function createHeldToolCalls(options: HeldToolCallsOptions): AdmitHeldToo
   const { approvalRequests, access, connections, holders, world } = options;
   const waits = world.metrics.approvalWaits.series({});
 
-  async function answered(approval: Approval, ms: number): Promise<Approval> {
+  async function answered(approval: Approval, ms: number, signal: AbortSignal): Promise<Approval> {
     waits.add(1);
     try {
-      const { signal } = new AbortController();
       return await approvalRequests.settled(approval, { untilMs: world.now() + ms, signal });
     } finally {
       waits.add(-1);
@@ -53,8 +53,11 @@ export function createHeldToolCalls(options: HeldToolCallsOptions): AdmitHeldToo
     const { kind, approval } = await approvalRequests.ask(questionOf(held));
     if (kind === "remembered") return spend();
     const ms = Math.min(maxWaitMs, ...held.by.map(({ rule }) => rule.hold.waitMs));
-    const current = await answered(approval, ms);
+    const leaving = held.call.caller.leaving();
+    const current = await answered(approval, ms, leaving);
     if (currentState(current, world.now()) !== ApprovalState.APPROVED) throw approvalFault(current, world.now());
+    // Nothing is done for a client that cannot learn of it: the approval stays for its next attempt.
+    if (leaving.aborted) throw new Fault("approval_required", "the client has left before its call was approved");
     // Key, limits, policies and connection may have changed meanwhile.
     const caller = callerNow(access, held.gated.caller);
     for (const scope of held.gated.caller.scopes) requireScope(caller, scope);
@@ -76,7 +79,7 @@ export function createHeldToolCalls(options: HeldToolCallsOptions): AdmitHeldToo
 interface HeldToolCall {
   /** The integration of the call, the user that it acts for, and the approval that its client names. */
   readonly call: {
-    readonly caller: { readonly subjectToken: string | undefined };
+    readonly caller: Pick<EndpointCaller, "subjectToken" | "leaving">;
     readonly integration: { readonly key: string; readonly provider: string } | undefined;
     readonly approval: string;
   };

@@ -3,7 +3,7 @@ import { Fault } from "../../base/fault.ts";
 import type { Hints } from "../../broker/hints.ts";
 import { type Caller, requireAudience, requireScope, requireUnlimited } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
-import { bodyOf, type FrontRequest } from "../../relay/client/incoming.ts";
+import { bodyOf, type FrontRequest, type FrontResponse } from "../../relay/client/incoming.ts";
 import { answeredEvent, type DoorAnswers } from "./answers.ts";
 import { authenticateRequest, type CallerAccess } from "./authenticate-request.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
@@ -100,7 +100,8 @@ export function createRouteRequests(options: RouteRequestsOptions): (call: DoorC
     const unknown: string[] = [];
     const fields = { refusesMisspelled, ignore: (names: readonly string[]) => void unknown.push(...names) };
     const { headers, method = "", url: target = "" } = request;
-    const input = { caller, method, params, query, rawQuery, target, body, received, headers, fields };
+    const leaving = () => leavingOf(response);
+    const input = { caller, method, params, query, rawQuery, target, body, received, headers, fields, leaving };
     const answer = await Promise.resolve(route.answer(input)).finally(() => room.give(received?.body.length ?? 0));
     if (received === undefined) unknown.push(...query.end());
     const names = ignored.report(route.path, unknown);
@@ -164,4 +165,11 @@ function bearerOf({ headers: { authorization } }: FrontRequest): string | undefi
   const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization) ?? [];
   if (secret !== undefined) return secret;
   throw new Fault("malformed_auth_header", "the Authorization header must be: Bearer <key>");
+}
+
+function leavingOf(response: FrontResponse): AbortSignal {
+  const leaving = new AbortController();
+  if (response.destroyed) leaving.abort();
+  else response.once("close", () => leaving.abort());
+  return leaving.signal;
 }

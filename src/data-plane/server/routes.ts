@@ -71,6 +71,8 @@ export interface RouteRequest {
   /** Set for a route that takes a raw body. */
   readonly received: ReceivedNotification | undefined;
   readonly headers: IncomingHttpHeaders;
+  /** Returns a signal that is aborted once the client has left. Absent for webhooks, which are processed anyway. */
+  readonly leaving?: () => AbortSignal;
 }
 
 export interface RouteAnswer {

@@ -4,6 +4,7 @@ import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.
 import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
 import { patient } from "../../support/approvals/holding.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
+import { secretKey } from "../../support/sidecar/harness.ts";
 import { callTool, integration, legacyCall, modernCall, served, urlElicitation } from "./served.ts";
 
 const key = "sandbox-api-key";
@@ -124,6 +125,9 @@ it("judges every own tool by policies, hides what they refuse, and fails closed"
 
 it("holds calls until a person has approved exactly this one", async () => {
   const { all, put, answer, decider } = await ready();
+  await put("patient", PolicyEffect.HOLD, 'mcp.tool == "sandbox-api-key_ping"', {
+    hold: { wait: { seconds: 20n, nanos: 0 } },
+  });
   await put("people", PolicyEffect.HOLD, 'mcp.tool in ["sandbox-api-key_pay", "list_connections"]');
   const tool = "sandbox-api-key_pay";
   const call = (given: object, more: object = {}) =>
@@ -169,6 +173,28 @@ it("holds calls until a person has approved exactly this one", async () => {
   const foreign = (await forUser("bob", 1, { requestState })).body.result;
   expect(foreign.structuredContent.error.code).toBe("approval_mismatch");
   expect((await forUser("ada", 2, { requestState })).body.result.content[0].text).toBe("paid 8");
+  // A client that has left learns of nothing, so its call is not made: the approval stays for the next attempt.
+  const ping = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "sandbox-api-key_ping" } };
+  const ended = () => all.sidecar.logged.filter((line) => line.includes("was called") && line.includes("_ping")).length;
+  const leaving = new AbortController();
+  const unanswered = fetch(`${all.sidecar.data}/mcp`, {
+    method: "POST",
+    signal: leaving.signal,
+    headers: { authorization: `Bearer ${secretKey}`, "content-type": "application/json" },
+    body: JSON.stringify(ping),
+  }).catch(() => "left");
+  const waiting = async () => {
+    const { approvals } = (await all.sidecar.rest("GET", "/approvals?state=waiting", { key: decider })).body;
+    return approvals.find(({ url }: { url: string }) => url.endsWith("_ping"))?.id;
+  };
+  await expect.poll(waiting, patient).toBeDefined();
+  const left = await waiting();
+  leaving.abort();
+  expect(await unanswered).toBe("left");
+  await expect.poll(ended, { timeout: 15_000, interval: 20 }).toBe(1);
+  await answer(left, "approve");
+  const later = await legacyCall(all, "tools/call", ping.params);
+  expect(later.body.result.content[0].text).toBe("pong");
   // Tools without a connection are held as well.
   expect((await callTool(all, "list_connections")).result.resultType).toBe("input_required");
   const lines = all.sidecar.logged.filter((line) => line.includes("a tool was called")).map((line) => JSON.parse(line));
