@@ -16,6 +16,8 @@ const maxMs = 30_000;
 const maxWaitMs = 20_000;
 /** Several at once share the room of all proxied requests; so do these, which hold their bodies in memory. */
 const maxAtOnce = 16;
+/** With more, no further one waits for an approval: the callers of held requests must not keep all others out. */
+const maxWaiting = 8;
 
 /** Each request runs through `node:http` and the general lane, over a pair of streams in memory. */
 export function createRequestSender(proxy: ProviderProxy): SendToProvider {
@@ -43,7 +45,7 @@ export function createRequestSender(proxy: ProviderProxy): SendToProvider {
     if (open === maxAtOnce) throw new Fault("too_many_requests", `at most ${maxAtOnce} requests are sent at once`);
     open += 1;
     try {
-      const sent = new SentRequest(proxy, request);
+      const sent = new SentRequest(proxy, request, open <= maxWaiting ? maxWaitMs : 0);
       return await sent.answer(connectTo);
     } finally {
       open -= 1;
@@ -55,11 +57,13 @@ export function createRequestSender(proxy: ProviderProxy): SendToProvider {
 class SentRequest {
   readonly #proxy: ProviderProxy;
   readonly #request: ProxyRequest;
+  readonly #longestWaitMs: number;
   readonly #since = performance.now();
   #call: NotableCall | undefined;
   #fault: Fault | undefined;
 
-  constructor(proxy: ProviderProxy, request: ProxyRequest) {
+  constructor(proxy: ProviderProxy, request: ProxyRequest, longestWaitMs: number) {
+    this.#longestWaitMs = longestWaitMs;
     this.#proxy = proxy;
     this.#request = request;
   }
@@ -84,7 +88,7 @@ class SentRequest {
       alias: ref,
       caller: { ...caller, environment: ref.environment },
       message,
-      longestWaitMs: maxWaitMs,
+      longestWaitMs: this.#longestWaitMs,
     });
   }
 

@@ -202,7 +202,7 @@ it("holds calls until a person has approved exactly this one", async () => {
 });
 
 it("asks for the approval of a provider request as the client takes it", async () => {
-  const { all, put, answer } = await ready();
+  const { all, put, answer, decider } = await ready();
   await put("people", PolicyEffect.HOLD, 'mcp.tool == "provider_request" && request.method == "POST"');
   const given = { integration: key, path: "/drive/v3/files", method: "POST", body: { name: "x" } };
   const call = (more: object = {}) =>
@@ -224,4 +224,23 @@ it("asks for the approval of a provider request as the client takes it", async (
   expect((await call({ requestState })).body.result.structuredContent.error.code).toBe("approval_used");
   const older = (await legacyCall(all, "tools/call", { name: "provider_request", arguments: given })).body.result;
   expect(older.content[0].text).toContain("Make the same call again once it is approved.");
+
+  // Held requests that wait for a person leave room for others.
+  await put("patient", PolicyEffect.HOLD, 'mcp.tool == "provider_request" && request.method == "PUT"', {
+    hold: { wait: { seconds: 20n, nanos: 0 } },
+  });
+  const putting = (n: number) =>
+    legacyCall(all, "tools/call", {
+      name: "provider_request",
+      arguments: { ...given, method: "PUT", body: { n } },
+    });
+  const held = Array.from({ length: 17 }, (_, n) => putting(n).catch(String));
+  const waiting = async () =>
+    (await all.sidecar.rest("GET", "/approvals?state=waiting", { key: decider })).body.approvals.filter(
+      ({ method }: { method: string }) => method === "PUT",
+    ).length;
+  await expect.poll(waiting, patient).toBeGreaterThan(15);
+  const listing = () => callTool(all, "provider_request", { integration: key, path: "/drive/v3/files" });
+  expect((await listing()).result.structuredContent).toMatchObject({ status: expect.any(Number) });
+  void Promise.all(held);
 });
