@@ -41,7 +41,7 @@ export async function sendProviderRequest(services: RequestServices, call: Calle
         ...(approval === "" ? [] : ["latchkey-approval", approval]),
       ],
       body,
-      signal: new AbortController().signal,
+      signal: call.caller.leaving(),
       message: messageFactsOf({ kind: "call", method: "tools/call", tool: name, arguments: call.given }),
     });
     if (answer.fault !== undefined) throw answer.fault;

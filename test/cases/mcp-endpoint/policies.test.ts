@@ -125,9 +125,8 @@ it("judges every own tool by policies, hides what they refuse, and fails closed"
 
 it("holds calls until a person has approved exactly this one", async () => {
   const { all, put, answer, decider } = await ready();
-  await put("patient", PolicyEffect.HOLD, 'mcp.tool == "sandbox-api-key_ping"', {
-    hold: { wait: { seconds: 20n, nanos: 0 } },
-  });
+  const isPatient = 'mcp.tool == "sandbox-api-key_ping" || (mcp.tool == "provider_request" && request.method == "PUT")';
+  await put("patient", PolicyEffect.HOLD, isPatient, { hold: { wait: { seconds: 20n, nanos: 0 } } });
   await put("people", PolicyEffect.HOLD, 'mcp.tool in ["sandbox-api-key_pay", "list_connections"]');
   const tool = "sandbox-api-key_pay";
   const call = (given: object, more: object = {}) =>
@@ -174,27 +173,37 @@ it("holds calls until a person has approved exactly this one", async () => {
   expect(foreign.structuredContent.error.code).toBe("approval_mismatch");
   expect((await forUser("ada", 2, { requestState })).body.result.content[0].text).toBe("paid 8");
   // A client that has left learns of nothing, so its call is not made: the approval stays for the next attempt.
-  const ping = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "sandbox-api-key_ping" } };
-  const ended = () => all.sidecar.logged.filter((line) => line.includes("was called") && line.includes("_ping")).length;
-  const leaving = new AbortController();
-  const unanswered = fetch(`${all.sidecar.data}/mcp`, {
-    method: "POST",
-    signal: leaving.signal,
-    headers: { authorization: `Bearer ${secretKey}`, "content-type": "application/json" },
-    body: JSON.stringify(ping),
-  }).catch(() => "left");
-  const waiting = async () => {
-    const { approvals } = (await all.sidecar.rest("GET", "/approvals?state=waiting", { key: decider })).body;
-    return approvals.find(({ url }: { url: string }) => url.endsWith("_ping"))?.id;
-  };
-  await expect.poll(waiting, patient).toBeDefined();
-  const left = await waiting();
-  leaving.abort();
-  expect(await unanswered).toBe("left");
-  await expect.poll(ended, { timeout: 15_000, interval: 20 }).toBe(1);
-  await answer(left, "approve");
-  const later = await legacyCall(all, "tools/call", ping.params);
-  expect(later.body.result.content[0].text).toBe("pong");
+  const patientCalls = [
+    { name: "sandbox-api-key_ping", path: "_ping" },
+    {
+      name: "provider_request",
+      path: "/files",
+      arguments: { integration: key, method: "PUT", path: "/drive/v3/files" },
+    },
+  ];
+  for (const { path, ...params } of patientCalls) {
+    const leaving = new AbortController();
+    const unanswered = fetch(`${all.sidecar.data}/mcp`, {
+      method: "POST",
+      signal: leaving.signal,
+      headers: { authorization: `Bearer ${secretKey}`, "content-type": "application/json" },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params }),
+    }).catch(() => "left");
+    const waiting = async () => {
+      const { approvals } = (await all.sidecar.rest("GET", "/approvals?state=waiting", { key: decider })).body;
+      return approvals.find(({ url }: { url: string }) => url.endsWith(path))?.id;
+    };
+    await expect.poll(waiting, patient).toBeDefined();
+    const left = await waiting();
+    const ended = () =>
+      all.sidecar.logged.filter((line) => line.includes("a tool was called") && line.includes(params.name)).length;
+    leaving.abort();
+    expect(await unanswered).toBe("left");
+    await expect.poll(ended, { timeout: 15_000, interval: 20 }).toBe(1);
+    await answer(left, "approve");
+    const { structuredContent, content } = (await legacyCall(all, "tools/call", params)).body.result;
+    expect(structuredContent?.error, content[0].text).toBeUndefined();
+  }
   // Tools without a connection are held as well.
   expect((await callTool(all, "list_connections")).result.resultType).toBe("input_required");
   const lines = all.sidecar.logged.filter((line) => line.includes("a tool was called")).map((line) => JSON.parse(line));
