@@ -30,7 +30,8 @@ export interface ProviderCalls {
   begin(context: ObservedCall, outcome: CallCallbacks): void;
   /**
    * Like `begin`, for a cached connection whose uses are not recorded. Returns undefined if uses are recorded. A
-   * returned promise resolves when more of caller and connection is cached, and rejects if there is none. Throws what `fail` would get.
+   * returned promise resolves when more of caller and connection is cached, and rejects if there is none, or none that
+   * is valid now. Throws what `fail` would get.
    * Takes no rate-limit token: `admit` does, and returns whether there was one.
    */
   peek(context: CallContext): ProviderCall | Promise<void> | undefined;
@@ -144,8 +145,8 @@ export function createProviderCalls(parts: ProviderCallsOptions): ProviderCalls 
     // The token of a user is verified on the full path.
     if (subject !== undefined) return undefined;
     const held = live.peek(ref, wanted.slot, token);
-    // The error is reported by the full path.
-    if (held === undefined) return live.get(ref, { token }).then(ignore);
+    // The error is reported by the full path. To ask again for a token that expired on arrival would renew it once more.
+    if (held === undefined) return live.get(ref, { token }).then(() => requireHeld(live.peek(ref, undefined, token)));
     // A request that may have to wait for the provider's limit takes the full path.
     if (isUseRecorded(held) || held.provider.quota !== undefined) return undefined;
     if (wanted.slot !== held.slot) wanted.slot = held.slot;
@@ -326,7 +327,10 @@ const quotaRequestOf = ({ headers }: FrontHead, path: string): QuotaRequest =>
     ? { path, priority: "background", patienceMs: 2_000 }
     : { path, priority: "interactive", patienceMs: 10_000 };
 
-const ignore = () => {};
+/** Rejects what is of no use to ask for again. */
+function requireHeld(held: LiveConnection | undefined): void {
+  if (held === undefined) throw new Error("the connection is not in memory, or has expired");
+}
 
 function requireMethod({ method = "" }: FrontHead): void {
   // A TRACE response repeats the request with its credentials.

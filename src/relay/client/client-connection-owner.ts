@@ -5,7 +5,7 @@ import type { RequestHead } from "../http1/request-head.ts";
 export interface ClientConnectionOwner<C> {
   /**
    * Returns true if the request will be relayed; `begin` has been called then. Any other result means that nothing
-   * has happened. Call `take` again after a promise has resolved. If it rejects, another parser refuses the request.
+   * has happened. Call `take` again after a promise has resolved. If it rejects, another parser gets the request.
    */
   take(connection: C, head: RequestHead): boolean | Promise<void>;
   /**
