@@ -314,13 +314,12 @@ describe.skipIf(lacks("openssl"))("the forward proxy refuses", () => {
   });
 });
 
-/** Resolves when a socket has closed, with or without an error. */
 interface SessionOptions {
   readonly budget?: bigint;
   readonly audience?: { readonly addresses: string[] };
 }
 
-/** The end may come before the test waits for it. */
+/** Resolves when a socket has closed, with or without an error, also if it had closed before. */
 async function closed(socket: Socket): Promise<void> {
-  if (!socket.closed) await once(socket, "close");
+  if (!socket.closed) await new Promise((resolve) => socket.once("close", resolve));
 }
