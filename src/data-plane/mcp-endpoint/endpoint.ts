@@ -62,7 +62,7 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
     const token = progressToken(params);
     const events =
       token !== undefined && takesEvents(headers)
-        ? createEventAnswer({ token, endsWithClient: client.era === "modern" })
+        ? createEventAnswer({ token, signal: isModern ? caller.leaving() : new AbortController().signal })
         : undefined;
     const answered = methods({ method, params, client, caller, watch: events?.watch }).then(
       ({ result, headers: further }): RouteAnswer => ({

@@ -15,15 +15,14 @@ export interface EventAnswer {
 
 interface EventAnswerOptions {
   readonly token: string | number;
-  /** The end of the connection ends the call. */
-  readonly endsWithClient: boolean;
+  /** Ends the call. */
+  readonly signal: AbortSignal;
 }
 
 /** A script that says more of its progress than that is not passed on. */
 const maxMessages = 1_000;
 
-export function createEventAnswer({ token, endsWithClient }: EventAnswerOptions): EventAnswer {
-  const leaving = new AbortController();
+export function createEventAnswer({ token, signal }: EventAnswerOptions): EventAnswer {
   const begun = Promise.withResolvers<"stream">();
   const waiting: JsonObject[] = [];
   let stream: AnswerStream | undefined;
@@ -48,7 +47,7 @@ export function createEventAnswer({ token, endsWithClient }: EventAnswerOptions)
   }
 
   return {
-    watch: { noteProgress, signal: leaving.signal },
+    watch: { noteProgress, signal },
     async resolve(answer, failed) {
       const first = await Promise.race([answer, begun.promise]);
       if (first !== "stream") return first;
@@ -58,7 +57,6 @@ export function createEventAnswer({ token, endsWithClient }: EventAnswerOptions)
         headers: { "content-type": "text/event-stream" },
         async stream(to) {
           stream = to;
-          if (endsWithClient) to.onClose(() => leaving.abort());
           for (const one of waiting.splice(0)) to.write(eventOf(one));
           const body = await answer.then(
             (found) => found.body as JsonObject,

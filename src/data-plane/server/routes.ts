@@ -90,7 +90,6 @@ export interface AnswerStream {
   write(text: string): void;
   /** Whether the client reads more slowly than pieces come. */
   isFull(): boolean;
-  onClose(run: () => void): void;
 }
 
 /** Returns the caller and its environment. Throws for a control key, which has no environment. */

@@ -17,10 +17,6 @@ export async function sendStream(
       if (!response.destroyed) response.write(text);
     },
     isFull: () => response.writableNeedDrain,
-    onClose(run) {
-      if (response.destroyed) run();
-      else response.once("close", run);
-    },
   });
   response.end();
 }
