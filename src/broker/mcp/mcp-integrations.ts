@@ -17,7 +17,7 @@ import { type ClientMetadata, clientDocumentPath, clientMetadata, mcpCallback } 
 import type { DiscoverServer } from "./discovery.ts";
 import type { CommitDiscovery } from "./discovery-commit.ts";
 import { requireHttps } from "./discovery-requests.ts";
-import { discoveredProvider, endpointsIn, issuerIn, type McpOwner } from "./mcp-provider.ts";
+import { discoveredProvider, issuerIn, knownIssuerIn, type McpOwner } from "./mcp-provider.ts";
 import type { RegisteredClient } from "./registration.ts";
 
 /** Integrations of MCP servers: made from a URL, and kept in line with what the servers publish. */
@@ -86,7 +86,7 @@ export function createMcpIntegrations(options: McpIntegrationsOptions): McpInteg
         throw new Fault("invalid_body", `the integration "${key}" is not of an MCP server that is discovered`);
       }
       const owner: McpOwner = { environment, integration: key, url: rules.url };
-      const server = await discoverServer(owner.url, endpointsIn(before)).catch(async (error: unknown) => {
+      const server = await discoverServer(owner.url, knownIssuerIn(before)).catch(async (error: unknown) => {
         if (error instanceof Fault) await commit.failure(before.name, error.message);
         throw error;
       });

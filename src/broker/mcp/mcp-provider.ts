@@ -86,11 +86,11 @@ const rulesFor = (authorization: DiscoveredAuthorization, resource: string) => (
   refreshParams: { resource },
 });
 
-/** Returns what is known of the issuer of a discovered server; empty if nothing is. */
-export const endpointsIn = ({ auth, mcp }: Provider): KnownIssuer => ({
-  issuer: auth.case === "oauth2" ? auth.value.issuer : "",
-  hasDefaults: mcp?.defaultEndpoints === true,
-});
-
 /** The issuer of a described server; empty if it is not known, or if the server has no authorization. */
 export const issuerIn = ({ auth }: Provider): string => (auth.case === "oauth2" ? auth.value.issuer : "");
+
+/** The same, with whether its endpoints are the default ones. */
+export const knownIssuerIn = (provider: Provider): KnownIssuer => ({
+  issuer: issuerIn(provider),
+  hasDefaults: provider.mcp?.defaultEndpoints === true,
+});

@@ -23,9 +23,12 @@ async function ask(environment: string, id: string): Promise<void> {
   }
 }
 
+/** The name of a session without a label. */
+export const unlabelled = (id: string): string => `Session ${id.slice(0, 8)}…`;
+
 /** Returns the label of a session, or the beginning of its ID while no label is known. */
 export const sessionName = (environment: string, id: string): string =>
-  labels.value.get(nameOf(environment, id)) || `Session ${id.slice(0, 8)}…`;
+  labels.value.get(nameOf(environment, id)) || unlabelled(id);
 
 /** Reads the labels of the sessions that a page shows: at most one page of a list. */
 export function useSessionLabels(environment: string, ids: readonly string[]): void {

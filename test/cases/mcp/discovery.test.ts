@@ -209,19 +209,26 @@ describe("the client of an MCP integration", () => {
   });
 });
 
+/** A server with a connected account that names another issuer from now on. */
+async function movedServer() {
+  const issuer = "https://new.example.com";
+  const all = await peerAndSidecar(notion, { publicUrl: "", others: ["new.example.com"] });
+  await create(all);
+  await connect(all);
+  const { oauth: former, secrets: given } = await integrationOf(all);
+  const [{ connection_id: id = "" } = {}] = await connectionsOf(all);
+  const shown = await all.sidecar.rest("GET", `/connections/${id}?provider_config_key=tools&refresh_token=true`);
+  const { access_token: accessToken, refresh_token: refreshToken } = shown.body.credentials;
+  all.peer.publish(movedTo(issuer));
+  const basic = btoa(`${former?.clientId}:${given?.clientSecret}`);
+  /** What the new issuer must never see. */
+  const secrets = [accessToken, refreshToken, former?.clientId, given?.clientSecret, basic];
+  return { all, issuer, id, former, secrets, from: all.peer.requests.length };
+}
+
 describe("an MCP server that moves to another authorization server", () => {
   it("gets a new client, and neither the former client nor a former token goes anywhere", async () => {
-    const issuer = "https://new.example.com";
-    const all = await peerAndSidecar(notion, { publicUrl: "", others: ["new.example.com"] });
-    await create(all);
-    await connect(all);
-    const { oauth: former, secrets } = await integrationOf(all);
-    const [{ connection_id: id = "" } = {}] = await connectionsOf(all);
-    const shown = await all.sidecar.rest("GET", `/connections/${id}?provider_config_key=tools&refresh_token=true`);
-    const { access_token: accessToken, refresh_token: refreshToken } = shown.body.credentials;
-
-    all.peer.publish(movedTo(issuer));
-    const from = all.peer.requests.length;
+    const { all, issuer, id, former, secrets, from } = await movedServer();
     const discovered = await all.sidecar.rest("POST", "/integrations/tools/discover");
     expect(discovered).toMatchObject({ status: 200, body: { issuer_changed: true } });
     const { oauth: current } = await integrationOf(all);
@@ -240,25 +247,14 @@ describe("an MCP server that moves to another authorization server", () => {
     expect(await call(all, { method: "tools/list" })).toMatchObject({ status: 200 });
     await all.sidecar.rest("DELETE", `/connections/${id}?provider_config_key=tools`);
     const seen = JSON.stringify(all.peer.requests.slice(from));
-    const basic = btoa(`${former?.clientId}:${secrets?.clientSecret}`);
-    for (const secret of [accessToken, refreshToken, former?.clientId, secrets?.clientSecret, basic]) {
+    for (const secret of secrets) {
       expect(secret).toMatch(/.{8}/);
       expect(seen).not.toContain(secret);
     }
   });
 
   it("is discovered when it refuses a token, and its new issuer sees nothing of the former one", async () => {
-    const issuer = "https://new.example.com";
-    const all = await peerAndSidecar(notion, { publicUrl: "", others: ["new.example.com"] });
-    await create(all);
-    await connect(all);
-    const { oauth: former, secrets } = await integrationOf(all);
-    const [{ connection_id: id = "" } = {}] = await connectionsOf(all);
-    const shown = await all.sidecar.rest("GET", `/connections/${id}?provider_config_key=tools&refresh_token=true`);
-    const { access_token: accessToken, refresh_token: refreshToken } = shown.body.credentials;
-
-    all.peer.publish(movedTo(issuer));
-    const from = all.peer.requests.length;
+    const { all, issuer, id, secrets, from } = await movedServer();
     await call(all, { method: "tools/list" });
     await expect
       .poll(async () => (await integrationOf(all)).oauth?.registration?.issuer, { timeout: 10_000 })
@@ -276,8 +272,7 @@ describe("an MCP server that moves to another authorization server", () => {
     await connect(all, { reconnect: id });
     expect(await call(all, { method: "tools/list" })).toMatchObject({ status: 200 });
     const seen = JSON.stringify(all.peer.requests.slice(from).filter(({ url }) => url.startsWith(issuer)));
-    const basic = btoa(`${former?.clientId}:${secrets?.clientSecret}`);
-    for (const secret of [accessToken, refreshToken, former?.clientId, secrets?.clientSecret, basic]) {
+    for (const secret of secrets) {
       expect(secret).toMatch(/.{8}/);
       expect(seen).not.toContain(secret);
     }

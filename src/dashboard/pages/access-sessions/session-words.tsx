@@ -3,6 +3,7 @@ import { type AccessSession, AccessSessionState } from "../../../gen/latchkey/v1
 import { Badge, type BadgeTone } from "../../components/badge.tsx";
 import { visibleText } from "../../data/bytes.ts";
 import { countText } from "../../data/format.ts";
+import { unlabelled } from "../../data/session-labels.ts";
 
 const states: Readonly<Record<AccessSessionState, readonly [tone: BadgeTone, word: string]>> = {
   [AccessSessionState.UNSPECIFIED]: ["quiet", "Unknown"],
@@ -18,7 +19,7 @@ export function SessionBadge({ state }: { readonly state: AccessSessionState }) 
 
 /** The label, or the beginning of the ID. */
 export const sessionTitle = ({ label, id }: Pick<AccessSession, "label" | "id">): string =>
-  label === "" ? `Session ${id.slice(0, 8)}…` : visibleText(label);
+  label === "" ? unlabelled(id) : visibleText(label);
 
 export const limitText = ({ integration, id }: LimitedConnection): string =>
   id === "" ? `All of ${integration}` : `${integration}/${id}`;
