@@ -211,7 +211,7 @@ export const routeTexts: Readonly<Record<string, RouteText>> = {
     subject: "Approvals",
     summary: "Approves a request, which can then be sent once",
     description:
-      "`digest` is that of what the person has seen. `remember` is in seconds, at most `longest_memory`: for so long, the same caller may send requests with this connection, method, host, path and MCP tool.",
+      "`digest` is that of what the person has seen. `remember` is in seconds, at most `longest_memory`: during that time, the same caller may send requests with this connection, method, host, path and MCP tool.",
     answer: data(ref("Approval")),
     errors: ["not_found", "self_approval", "approval_mismatch", "conflict"],
     example: { digest: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", reason: "as discussed" },

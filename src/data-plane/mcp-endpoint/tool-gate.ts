@@ -109,7 +109,7 @@ export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
 }
 
 const cannotBeHeld = (by: readonly PolicyMatch[]): Fault => {
-  const reason = `${holdersText(by)} must be answered by a person, which is possible for tools/call alone`;
+  const reason = `${holdersText(by)} must be answered by a person, which is only possible for tools/call`;
   return new Fault("denied_by_policy", reason);
 };
 

@@ -16,7 +16,7 @@ const maxMs = 30_000;
 const maxWaitMs = 20_000;
 /** Several at once share the room of all proxied requests; so do these, which hold their bodies in memory. */
 const maxAtOnce = 16;
-/** With more, no further one waits for an approval: the callers of held requests must not keep all others out. */
+/** With more at once, a request does not wait for an approval: held requests must not take the room of all others. */
 const maxWaiting = 8;
 
 /** Each request runs through `node:http` and the general lane, over a pair of streams in memory. */

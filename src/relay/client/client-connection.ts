@@ -23,7 +23,7 @@ const maxEarlyBytes = 64 * 1024;
 /** A read that fills less of its buffer is copied: a receiver that keeps a slice would keep the whole buffer. */
 const handedOnBytes = readBytes * (7 / 8);
 
-/** A request is asked for again so often: once its key or route was read, and once its connection was. */
+/** How often the owner is asked again: after the key or route was read, and after the connection was. */
 const mostAsks = 2;
 const states = { waiting: 0, asking: 1, carrying: 2, ending: 3, handedOver: 4 } as const;
 const collectYoung = createYoungCollection();

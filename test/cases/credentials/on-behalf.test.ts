@@ -383,10 +383,10 @@ describe("a connection that acts on behalf of users", () => {
       const { body } = await sidecar.rest("POST", "/mcp", { body: message("tools/call", params), headers });
       return JSON.stringify(body);
     };
-    const [nia, oli, nobody] = await Promise.all([send(ofUser("nia")), send(ofUser("oli")), send({})]);
+    const [nia, oli, withoutUser] = await Promise.all([send(ofUser("nia")), send(ofUser("oli")), send({})]);
     expect([nia.includes("nia"), nia.includes("oli")]).toEqual([true, false]);
     expect([oli.includes("oli"), oli.includes("nia")]).toEqual([true, false]);
-    expect(nobody).toContain("subject_token_required");
+    expect(withoutUser).toContain("subject_token_required");
     expect(server.requests).toHaveLength(2);
   });
 

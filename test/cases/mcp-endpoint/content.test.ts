@@ -315,7 +315,7 @@ it("shows records as resources, and gives a link for a missing account", async (
     `${base}/{connection}{?cursor}`,
   );
   expect((await read(`${base}/${id}?cursor=no`)).error.code).toBe(-32_602);
-  expect((await read(`${base}/nobody`)).result?.resultType ?? "").toBe("input_required");
+  expect((await read(`${base}/unknown`)).result?.resultType ?? "").toBe("input_required");
   const foreign = await session(all, {
     scopes: ["syncs", "connections:read"],
     limits: { connections: [{ integration: key, id: "ada" }] },

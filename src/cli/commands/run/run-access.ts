@@ -16,8 +16,8 @@ export interface RunAccess {
 }
 
 /**
- * Asked for; a configuration may allow less. A program that runs longer is refused then: the access is not renewed, so
- * that what a forgotten program holds ends by itself.
+ * The life that is asked for; a configuration may allow less. The access is not renewed, so that it ends by itself if a
+ * program is forgotten: later requests of a program that runs longer are refused.
  */
 export const mostMs = 86_400_000;
 export const runLabel = "latchkey run";

@@ -131,7 +131,7 @@ const columns: readonly TableColumn<AccessSessionPolicy>[] = [
 const Policies = ({ policies }: { readonly policies: readonly AccessSessionPolicy[] }) => (
   <Section title="Policies about its requests">
     {policies.length === 0 ? (
-      <p class="quiet">None. Its limits alone decide.</p>
+      <p class="quiet">None. Only its limits decide.</p>
     ) : (
       <Table label="Policies" columns={columns} rows={policies} keyOf={({ policy }) => policy?.id ?? ""} />
     )}
