@@ -2,7 +2,7 @@ import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
 import type { Connection } from "./http1/connection.ts";
 import type { CarriedRequest } from "./http1/connection-owner.ts";
-import type { StreamedRequest } from "./http2/session.ts";
+import type { StreamedRequest } from "./http2/streamed-request.ts";
 import type { ResponseReceiver } from "./response-receiver.ts";
 
 /**

@@ -214,6 +214,7 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   readonly memo: Memo;
   readonly headers: IncomingHttpHeaders;
   readonly socket: Socket;
+  place = -1;
   alias: ConnectionRef | undefined = undefined;
   forward: ForwardTarget | undefined = undefined;
   readonly #proxy: ProviderProxy;

@@ -1,20 +1,23 @@
+import { LiveSet } from "../../base/live-set.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import { type Caller, mayDo } from "../../broker/setup/caller.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import type { ProviderCall } from "./provider-call.ts";
-import type { ProxyCall } from "./proxy-call.ts";
+import type { NotableCall, ProxyCall } from "./proxy-call.ts";
 
 /**
  * Cuts requests and tunnels that last longer than the permission of their caller: its key was revoked or has expired,
  * its access session has ended, its identity is not accepted any more, or its limits have become narrower.
  */
 export interface CallerStreams {
-  /** Follows a request until `delete`. */
+  /** Follows a request until `leave`. */
   follow(call: ProxyCall): void;
+  /** A request that opened a tunnel leaves with its tunnel. */
+  leave(call: NotableCall): void;
   /** Follows a tunnel until `delete`. */
   add(tunnel: object, stream: CallerStream): void;
-  delete(call: object): void;
+  delete(tunnel: object): void;
 }
 
 export interface CallerStream {
@@ -32,7 +35,7 @@ const graceMs = 60_000;
 
 /** Creates the cutter of streams, for all requests of a process. */
 export function createCallerStreams(access: Pick<Access, "currentCaller">): CallerStreams {
-  const calls = new Set<object>();
+  const calls = new LiveSet<ProxyCall>();
   const tunnels = new Map<object, CallerStream>();
   /** Since when calls have lost their permission. */
   const lostAtMs = new WeakMap<object, number>();
@@ -62,7 +65,7 @@ export function createCallerStreams(access: Pick<Access, "currentCaller">): Call
 
   function sweep(): void {
     const nowMs = performance.now();
-    for (const call of calls) look(call as ProxyCall, nowMs);
+    for (const call of calls.now()) look(call, nowMs);
     for (const [tunnel, { caller, isWithin, cut }] of tunnels) {
       if (isAllowed(caller, isWithin)) continue;
       tunnels.delete(tunnel);
@@ -82,9 +85,11 @@ export function createCallerStreams(access: Pick<Access, "currentCaller">): Call
       tunnels.set(tunnel, stream);
       timer ??= setInterval(sweep, everyMs).unref();
     },
-    delete(call) {
-      calls.delete(call);
-      if (tunnels.size > 0) tunnels.delete(call);
+    leave(call) {
+      if (!calls.delete(call) && tunnels.size > 0) tunnels.delete(call);
+    },
+    delete(tunnel) {
+      tunnels.delete(tunnel);
     },
   };
 }

@@ -21,6 +21,7 @@ export interface HttpCall extends ObservedCall {
  * request.
  */
 export class HttpProxyCall implements ProxyCall {
+  place = -1;
   readonly context: HttpCall;
   named: CallNaming | undefined;
   relayed: RelayedCall | undefined;

@@ -1,4 +1,5 @@
 import type { Fault } from "../../base/fault.ts";
+import type { LiveMember } from "../../base/live-set.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
 import type { RequestSubject } from "../../broker/traffic/request-ring.ts";
 import type { RpcMessage } from "../../core/mcp/message-scanner.ts";
@@ -27,7 +28,7 @@ export interface ProxyCall extends NotableCall {
 }
 
 /** What is known of a request when it is over. */
-export interface NotableCall {
+export interface NotableCall extends LiveMember {
   readonly context: CallContext;
   /** Key and connection. Undefined if the key was refused, or if the request is relayed. */
   readonly named: CallNaming | undefined;

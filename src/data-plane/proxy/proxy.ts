@@ -130,7 +130,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     leave(call, status, endMs) {
       open.add(-1);
       load.leave();
-      streams.delete(call);
+      streams.leave(call);
       notes.note(call, status, endMs);
     },
   };

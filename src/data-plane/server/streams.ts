@@ -3,6 +3,7 @@ import { constants } from "node:http2";
 import type { Socket } from "node:net";
 import { Fault } from "../../base/fault.ts";
 import { createHttp2Sessions } from "../../base/http/http2-sessions.ts";
+import { type LiveMember, LiveSet } from "../../base/live-set.ts";
 import { onBeat } from "../../base/loop/beat.ts";
 import { StreamRequest, StreamResponse } from "../../relay/http2/stream-front.ts";
 
@@ -29,6 +30,13 @@ interface DoorStreamsOptions {
   readonly refuse: (fault: Fault, peer: string) => void;
 }
 
+/** A stream with the unread bytes of its response, and since when there have been that many. */
+interface WatchedStream extends LiveMember {
+  readonly stream: ServerHttp2Stream;
+  bytes: number;
+  since: number;
+}
+
 /** MB, including responses on their way to the client: a hundred, each with as much as a relay holds. */
 const maxSessionMemory = 64;
 const scanEveryMs = 1_000;
@@ -38,8 +46,7 @@ export const unmetExpectation = () => new Fault("invalid_headers", "the Expect h
 export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
   const { maxHeadBytes, maxHeadLines, stallMs, onRequest, fail, refuse } = options;
   const sessions = createHttp2Sessions({ maxHeadBytes, maxHeadLines, maxSessionMemory, refuse });
-  /** Unread bytes of each stream's response, and since when there have been that many. */
-  const open = new Map<ServerHttp2Stream, { bytes: number; since: number }>();
+  const open = new LiveSet<WatchedStream>();
 
   sessions.server.on("stream", (stream, headers, flags, rawHeaders: readonly string[]) => {
     const socket = sessions.socketOf(stream);
@@ -48,8 +55,9 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
       stream.destroy();
       return;
     }
-    open.set(stream, { bytes: 0, since: performance.now() });
-    stream.once("close", () => open.delete(stream));
+    const opened = { place: -1, stream, bytes: 0, since: performance.now() };
+    open.add(opened);
+    stream.once("close", () => open.delete(opened));
     const request = new StreamRequest({ stream, headers, flags, rawHeaders, socket });
     const response = new StreamResponse(request);
     const call = { request, response, proceed: proceedFor(stream, headers) };
@@ -62,7 +70,8 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
   /** Drops complete responses that the client does not read. For incomplete ones, the provider's timeout applies. */
   function scan(): void {
     const now = performance.now();
-    for (const [stream, seen] of open) {
+    for (const seen of open.now()) {
+      const { stream } = seen;
       const bytes = stream.writableEnded ? stream.bufferSize : 0;
       if (!stream.writableEnded || bytes !== seen.bytes) {
         seen.bytes = bytes;

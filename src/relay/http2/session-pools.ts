@@ -3,7 +3,8 @@ import type { Dial } from "../dialing.ts";
 import { noConnection, overloaded, RelayFailure } from "../failure.ts";
 import type { OriginLimits, SweepClock } from "../limits.ts";
 import type { AdmittedOrigin } from "../origin.ts";
-import { closeSession, type Http2ProviderSession, hasRoom, type StreamedRequest, sweepSession } from "./session.ts";
+import { closeSession, type Http2ProviderSession, hasRoom, sweepSession } from "./session.ts";
+import type { StreamedRequest } from "./streamed-request.ts";
 import { errorCodes } from "./wire/error-codes.ts";
 
 /** The HTTP/2 sessions of an origin (and client certificate), and the requests that wait for them. */

@@ -1,38 +1,21 @@
 import type { Socket } from "node:net";
 import { createFrameLimit } from "../../base/http/control-frames.ts";
+import { LiveSet } from "../../base/live-set.ts";
 import { hasTickEnd, waitsForOthers, writeSoon } from "../batching.ts";
 import { failureOf } from "../dial-failure.ts";
-import type { Exchange, UpstreamRequest } from "../exchange.ts";
 import { endedByProvider, RelayFailure } from "../failure.ts";
 import { type OriginLimits, overdue } from "../limits.ts";
 import type { Origin } from "../origin.ts";
-import type { ResponseReceiver } from "../response-receiver.ts";
 import { createSocketSink } from "./socket-sink.ts";
 import type { SessionCallbacks, StreamExchange } from "./stream-exchange.ts";
 import { errorCodes, errorName } from "./wire/error-codes.ts";
 import { WireConnection } from "./wire/wire-connection.ts";
 
-/** A request over HTTP/2. */
-export interface StreamedRequest {
-  readonly request: UpstreamRequest;
-  readonly receiver: ResponseReceiver;
-  waitingSince: number;
-  /** Continues on this exchange after the wait for a session. */
-  continueOver(exchange: Exchange): void;
-  /** The origin does not speak HTTP/2, and the request does not need HTTP/2. */
-  fallBack(): void;
-  /**
-   * The request got no response and may be repeated. `unprocessed`: the provider has not seen the request; otherwise
-   * a repeat is harmless. Returns false when a repeat is not allowed, or the body is no longer available.
-   */
-  startOver(unprocessed: boolean): boolean;
-}
-
 /** An HTTP/2 session with a provider, which carries many requests, and the state of the session. */
 export interface Http2ProviderSession {
   readonly wire: WireConnection;
   readonly socket: Socket;
-  readonly streams: Map<StreamExchange, StreamActivity>;
+  readonly streams: LiveSet<StreamExchange>;
   readonly carrying: SessionCallbacks;
   /** The provider's SETTINGS have arrived, so the provider speaks HTTP/2. */
   hasSpoken: boolean;
@@ -51,12 +34,6 @@ export interface Http2ProviderSession {
   heardAt: number;
   pingedAt: number | undefined;
   closingSince: number | undefined;
-}
-
-interface StreamActivity {
-  readonly pending: StreamedRequest;
-  activity: number;
-  since: number;
 }
 
 interface SessionOptions {
@@ -135,7 +112,7 @@ export function openProviderSession(options: SessionOptions): Http2ProviderSessi
   const session: Http2ProviderSession = {
     wire,
     socket,
-    streams: new Map(),
+    streams: new LiveSet(),
     carrying: {
       over: (exchange, unanswered) => over(session, exchange, unanswered),
       failure: () => session.failure,
@@ -209,13 +186,8 @@ interface SessionCheck {
 /** Fails streams without progress, sends a PING on a silent session, and closes an idle session. */
 export function sweepSession(session: Http2ProviderSession, { nowMs, isDraining, limits }: SessionCheck): void {
   const { wire, socket, streams } = session;
-  for (const [exchange, seen] of streams) {
-    if (exchange.activity !== seen.activity) {
-      seen.activity = exchange.activity;
-      seen.since = nowMs;
-      continue;
-    }
-    const failure = overdue(exchange, nowMs - seen.since, limits);
+  for (const exchange of streams.now()) {
+    const failure = overdue(exchange, exchange.idleMs(nowMs), limits);
     if (failure !== undefined) exchange.fail(failure);
   }
   if (session.closingSince !== undefined) {

@@ -3,10 +3,11 @@ import type { Egress } from "../egress.ts";
 import { overloaded, RelayFailure } from "../failure.ts";
 import type { OriginLimits, SweepClock } from "../limits.ts";
 import type { AdmittedOrigin } from "../origin.ts";
-import { closeSession, type Http2ProviderSession, noHttp2, type StreamedRequest } from "./session.ts";
+import { closeSession, type Http2ProviderSession, noHttp2 } from "./session.ts";
 import { createSessionDialer, type EndedStream } from "./session-dialer.ts";
 import { createSessionPools, type SessionCounts, type SessionPool, sessionWithRoom } from "./session-pools.ts";
 import { type RefusedStream, StreamExchange } from "./stream-exchange.ts";
+import type { StreamedRequest } from "./streamed-request.ts";
 import { errorCodes } from "./wire/error-codes.ts";
 
 /** HTTP/2 sessions to providers: many requests share a session, by origin (and client certificate). */
@@ -50,12 +51,13 @@ export function createProviderSessions(options: ProviderSessionsOptions): Provid
   }
 
   function begin(pool: SessionPool, session: Http2ProviderSession, pending: StreamedRequest): void {
-    const { request, receiver } = pending;
     let exchange: StreamExchange;
     try {
-      exchange = new StreamExchange({ session: session.wire, request, receiver, carrying: session.carrying });
+      exchange = new StreamExchange({ session: session.wire, pending, carrying: session.carrying, nowMs: clock.nowMs });
     } catch (cause) {
-      receiver.onFailure(new RelayFailure("malformed", "the request's headers cannot be sent over HTTP/2", { cause }));
+      pending.receiver.onFailure(
+        new RelayFailure("malformed", "the request's headers cannot be sent over HTTP/2", { cause }),
+      );
       return;
     }
     pool.carrying += 1;
@@ -63,18 +65,16 @@ export function createProviderSessions(options: ProviderSessionsOptions): Provid
     // The new stream starts the silence timer; earlier silence does not count.
     if (session.streams.size === 0) session.heardAt = performance.now();
     session.hasCarried = true;
-    session.streams.set(exchange, { pending, activity: -1, since: clock.nowMs });
+    session.streams.add(exchange);
     pending.continueOver(exchange);
   }
 
   function over(ended: EndedStream): boolean {
     const { pool, session, exchange, unanswered } = ended;
-    const watched = session.streams.get(exchange);
-    if (watched === undefined) return false;
-    session.streams.delete(exchange);
+    if (!session.streams.delete(exchange)) return false;
     pool.carrying -= 1;
     session.idleSince = performance.now();
-    const { pending } = watched;
+    const { pending } = exchange;
     const isContinued = unanswered !== undefined && startOver(ended, pending, unanswered);
     if (unanswered === undefined) session.isReused = true;
     const isLast = session.streams.size === 0 && (pools.isDraining || session.isLeaving);

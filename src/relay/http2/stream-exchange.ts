@@ -1,8 +1,10 @@
-import type { Exchange, UpstreamRequest } from "../exchange.ts";
+import type { LiveMember } from "../../base/live-set.ts";
+import type { Exchange } from "../exchange.ts";
 import { RelayFailure } from "../failure.ts";
 import type { Framing } from "../http1/response-head.ts";
 import type { ResponseReceiver } from "../response-receiver.ts";
 import { areTrailers, headOfStream, lowerCaseNames, streamHeadOf, withoutBlanks } from "./stream-head.ts";
+import type { StreamedRequest } from "./streamed-request.ts";
 import { errorCodes, errorName } from "./wire/error-codes.ts";
 import type { FieldBlock } from "./wire/hpack-decoder.ts";
 import type { WireConnection } from "./wire/wire-connection.ts";
@@ -26,15 +28,17 @@ export interface RefusedStream {
 
 interface StreamExchangeOptions {
   readonly session: WireConnection;
-  readonly request: UpstreamRequest;
-  readonly receiver: ResponseReceiver;
+  readonly pending: StreamedRequest;
   readonly carrying: SessionCallbacks;
+  readonly nowMs: number;
 }
 
 const maxInformational = 100;
 
 /** A request on its own stream. A class for the same reason as `Connection`. */
-export class StreamExchange implements Exchange, StreamOwner {
+export class StreamExchange implements Exchange, StreamOwner, LiveMember {
+  place = -1;
+  readonly pending: StreamedRequest;
   readonly #stream: WireStream;
   readonly #receiver: ResponseReceiver;
   readonly #carrying: SessionCallbacks;
@@ -42,6 +46,8 @@ export class StreamExchange implements Exchange, StreamOwner {
   readonly #isGrpc: boolean;
   /** Counts every activity. */
   activity = 0;
+  #activityBefore = -1;
+  #idleSince: number;
   isSent: boolean;
   #hasAnswered = false;
   #framing: Framing = "none";
@@ -51,8 +57,11 @@ export class StreamExchange implements Exchange, StreamOwner {
   #trailers: readonly string[] = [];
 
   /** Throws when the request's head cannot be sent over HTTP/2. */
-  constructor({ session, request, receiver, carrying }: StreamExchangeOptions) {
+  constructor({ session, pending, carrying, nowMs }: StreamExchangeOptions) {
+    const { request, receiver } = pending;
     const { head, method, origin, body, isGrpc = false, sensitive = none } = request;
+    this.pending = pending;
+    this.#idleSince = nowMs;
     this.#receiver = receiver;
     this.#carrying = carrying;
     this.#isHead = method === "HEAD";
@@ -62,6 +71,15 @@ export class StreamExchange implements Exchange, StreamOwner {
     // are not indexed.
     const neverIndexed = sensitive.length === 0 ? usualSecrets : [...usualSecrets, ...sensitive];
     this.#stream = session.open(this, streamHeadOf(head, origin.scheme), body === "none", neverIndexed);
+  }
+
+  /** For how long nothing happened, as far as calls of this function tell. */
+  idleMs(nowMs: number): number {
+    if (this.activity !== this.#activityBefore) {
+      this.#activityBefore = this.activity;
+      this.#idleSince = nowMs;
+    }
+    return nowMs - this.#idleSince;
   }
 
   /** A stream begins with its head, which leaves in the same tick. */

@@ -46,6 +46,7 @@ export interface WebSocketServices {
 
 /** A request for a WebSocket, until its tunnel is open or the caller has another response. */
 export class WebSocketCall implements NotableCall, RelayedCall {
+  place = -1;
   readonly #services: WebSocketServices;
   readonly #call: UpgradeCall;
   readonly #trace: ProxyTrace | undefined;

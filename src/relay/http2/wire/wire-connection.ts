@@ -17,6 +17,7 @@ import { type FieldBlock, HpackDecoder } from "./hpack-decoder.ts";
 import { bytesFor, HpackEncoder } from "./hpack-encoder.ts";
 import { PeerSettings } from "./peer-settings.ts";
 import type { SendingStream, StreamConnection } from "./stream-connection.ts";
+import { StreamTable } from "./stream-table.ts";
 import { WaitingStreams } from "./waiting-streams.ts";
 import { type StreamOwner, WireStream } from "./wire-stream.ts";
 
@@ -58,7 +59,7 @@ export class WireConnection implements FrameHandler, StreamConnection {
   readonly #output: FrameOutput;
   readonly #decoder: HpackDecoder;
   readonly #encoder = new HpackEncoder();
-  readonly #streams = new Map<number, WireStream>();
+  readonly #streams = new StreamTable<WireStream>();
   readonly #waiting = new WaitingStreams();
   readonly #isBlocked = () => this.isCongested || this.#sendWindow <= 0;
   #nextId = 1;
@@ -115,7 +116,7 @@ export class WireConnection implements FrameHandler, StreamConnection {
   open(owner: StreamOwner, fields: readonly string[], isEnd: boolean, sensitive: readonly string[]): WireStream {
     const stream = new WireStream(this, this.#nextId, owner);
     this.#nextId += 2;
-    this.#streams.set(stream.id, stream);
+    this.#streams.add(stream);
     stream.sendFields(fields, isEnd, sensitive);
     return stream;
   }
@@ -161,7 +162,7 @@ export class WireConnection implements FrameHandler, StreamConnection {
   }
 
   #abandonAll(code: number): void {
-    for (const stream of [...this.#streams.values()]) stream.abandon(code);
+    for (const stream of this.#streams.now()) stream.abandon(code);
   }
 
   // What the input calls.
@@ -284,7 +285,7 @@ export class WireConnection implements FrameHandler, StreamConnection {
     this.#output.acknowledgeSettings();
     const change = this.peer.initialWindow - before;
     if (change !== 0) {
-      for (const stream of this.#streams.values()) {
+      for (const stream of this.#streams.now()) {
         if (stream.growSendWindow(change)) continue;
         throw new ConnectionError(errorCodes.flowControlError, "a window is too large");
       }
@@ -312,7 +313,7 @@ export class WireConnection implements FrameHandler, StreamConnection {
     const lastStreamId = payload.readUInt32BE(0) & maxStreamId;
     if (lastStreamId > 0 && lastStreamId % 2 === 0) throw protocolError("a GOAWAY names a stream of the peer");
     this.#owner.onGoaway(lastStreamId, payload.readUInt32BE(4));
-    for (const stream of [...this.#streams.values()]) {
+    for (const stream of this.#streams.now()) {
       // RFC 9113, 6.8: the peer has not processed these streams.
       if (stream.id > lastStreamId) stream.abandon(errorCodes.refusedStream);
     }

@@ -25,6 +25,7 @@ export interface StreamOwner {
  */
 export class WireStream implements SendingStream {
   readonly id: number;
+  following: this | undefined = undefined;
   readonly #connection: StreamConnection;
   readonly #owner: StreamOwner;
   #sendWindow: number;

@@ -50,23 +50,30 @@ function ours(method: string, frames: readonly Buffer[]): Verdict {
   });
   new StreamExchange({
     session: connection,
-    request: { origin, method, head: `${method} / HTTP/1.1\r\nHost: a\r\n\r\n`, body: "none" },
-    receiver: {
-      onInformational: nothing,
-      onHead(given) {
-        head = given;
+    pending: {
+      request: { origin, method, head: `${method} / HTTP/1.1\r\nHost: a\r\n\r\n`, body: "none" },
+      receiver: {
+        onInformational: nothing,
+        onHead(given) {
+          head = given;
+        },
+        onContent(content) {
+          body += content.toString("latin1");
+          return true;
+        },
+        onEnd(given) {
+          trailers = given;
+          isComplete = true;
+        },
+        onFailure: nothing,
+        onDrain: nothing,
       },
-      onContent(content) {
-        body += content.toString("latin1");
-        return true;
-      },
-      onEnd(given) {
-        trailers = given;
-        isComplete = true;
-      },
-      onFailure: nothing,
-      onDrain: nothing,
+      waitingSince: 0,
+      continueOver: nothing,
+      fallBack: nothing,
+      startOver: () => false,
     },
+    nowMs: 0,
     carrying: { over: () => false, failure: () => undefined },
   });
   for (const one of frames) connection.read(one);
