@@ -1,6 +1,7 @@
 import type { Fault } from "../../base/fault.ts";
 import type { MessageFacts } from "../../core/policies/message-facts.ts";
-import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Verdict } from "../../core/policies/policy-set.ts";
+import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Caller } from "../setup/caller.ts";
 
 /** Sends a request to a provider as if it had come to `/proxy`, and reads the response. */
@@ -17,7 +18,17 @@ export interface ProxyRequest {
   readonly body: Uint8Array;
   readonly signal: AbortSignal;
   /** The message to our own MCP endpoint that asks for the request, for policies; undefined: none. */
-  readonly message?: MessageFacts;
+  readonly message?: AskingMessage;
+}
+
+/** A message to our own MCP endpoint that asks for a request to a provider. */
+export interface AskingMessage {
+  readonly facts: MessageFacts;
+  /**
+   * Returns what policies say of the message alone; undefined: none of them reads messages. Called where the request
+   * carries a message of its own, so that the facts of this one cannot be judged with it.
+   */
+  readonly judge: (now: { readonly caller: Caller; readonly connection: Connection }) => Verdict | undefined;
 }
 
 export interface ProxyAnswer {

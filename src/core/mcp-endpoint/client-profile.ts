@@ -26,9 +26,17 @@ const metaOf = ({ _meta: meta }: JsonObject): JsonObject => (isObject(meta) ? me
 /** Returns the protocol version in a request's metadata. */
 export const versionIn = (params: JsonObject): JsonValue | undefined => metaOf(params)[metaKey("protocolVersion")];
 
-/** Returns the token by which a client asks how far its request is; undefined: it does not ask. */
+const maxToken = 256;
+
+/**
+ * Returns the token by which a client asks how far its request is; undefined: it does not ask. Throws for a token that
+ * is too long: each message repeats it.
+ */
 export function progressToken(params: JsonObject): string | number | undefined {
   const { progressToken: token } = metaOf(params);
+  if (typeof token === "string" && token.length > maxToken) {
+    throw invalidParams(`\`params._meta.progressToken\` must have at most ${maxToken} characters`);
+  }
   return typeof token === "string" || typeof token === "number" ? token : undefined;
 }
 

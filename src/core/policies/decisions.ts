@@ -27,6 +27,27 @@ export function decisionOf(verdict: Verdict): PolicyDecision {
   }
 }
 
+/** Returns what policies say of two parts of a whole: the stricter of both. If both are held, by the policies of both. */
+export function bothVerdicts(one: Verdict | undefined, other: Verdict | undefined): Verdict | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  const logged = together(one.logged, other.logged);
+  const stricter = strictness[one.outcome] >= strictness[other.outcome] ? one : other;
+  if (one.outcome !== "held" || other.outcome !== "held") return { ...stricter, logged };
+  return { outcome: "held", by: together(one.by, other.by), logged };
+}
+
+/** What is not known may turn out to be a refusal. */
+const strictness = { allowed: 0, held: 1, unknown: 2, "not allowed": 3, denied: 4 } as const satisfies Record<
+  Verdict["outcome"],
+  number
+>;
+
+/** A policy that both parts match is named once. */
+const together = (one: readonly PolicyMatch[], other: readonly PolicyMatch[]): readonly PolicyMatch[] => [
+  ...one,
+  ...other.filter(({ rule }) => !one.some((match) => match.rule.id === rule.id)),
+];
+
 /**
  * Says why a request is refused, by the ids and descriptions of policies. Never shows a condition: it may say what
  * the caller must not know. Undefined for a request that is allowed or held.

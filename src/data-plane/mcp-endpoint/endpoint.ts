@@ -60,11 +60,11 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
     const client = isModern ? modernProfile(params) : legacyProfile(profileHeaders);
     const caller = endpointCaller(request, broker);
     const token = progressToken(params);
-    const events =
-      token !== undefined && takesEvents(headers)
-        ? createEventAnswer({ token, signal: isModern ? caller.leaving() : new AbortController().signal })
-        : undefined;
-    const answered = methods({ method, params, client, caller, watch: events?.watch }).then(
+    const events = token !== undefined && takesEvents(headers) ? createEventAnswer({ token }) : undefined;
+    // Before 2026-07-28, a client that leaves may want its answer all the same.
+    const ended = () => (isModern ? caller.leaving() : undefined);
+    const watch = { noteProgress: events?.noteProgress, ended };
+    const answered = methods({ method, params, client, caller, watch }).then(
       ({ result, headers: further }): RouteAnswer => ({
         status: 200,
         body: resultResponse(id, result),

@@ -1,11 +1,10 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { ScriptProgress } from "../../core/scripts/script.ts";
 import type { AnswerStream, RouteAnswer } from "../server/routes.ts";
-import type { CallWatch } from "./tool-call.ts";
 
 /** The messages that a client gets before the answer. */
 export interface EventAnswer {
-  readonly watch: CallWatch;
+  readonly noteProgress: (progress: ScriptProgress) => void;
   /**
    * Resolves with the answer: as JSON if nothing came before it, else as a stream of events whose last one is the
    * answer. `failed` makes an answer of an error that comes once the stream has begun.
@@ -15,14 +14,12 @@ export interface EventAnswer {
 
 interface EventAnswerOptions {
   readonly token: string | number;
-  /** Ends the call. */
-  readonly signal: AbortSignal;
 }
 
 /** A script that says more of its progress than that is not passed on. */
 const maxMessages = 1_000;
 
-export function createEventAnswer({ token, signal }: EventAnswerOptions): EventAnswer {
+export function createEventAnswer({ token }: EventAnswerOptions): EventAnswer {
   const begun = Promise.withResolvers<"stream">();
   const waiting: JsonObject[] = [];
   let stream: AnswerStream | undefined;
@@ -47,7 +44,7 @@ export function createEventAnswer({ token, signal }: EventAnswerOptions): EventA
   }
 
   return {
-    watch: { noteProgress, signal },
+    noteProgress,
     async resolve(answer, failed) {
       const first = await Promise.race([answer, begun.promise]);
       if (first !== "stream") return first;

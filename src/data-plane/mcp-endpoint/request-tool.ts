@@ -2,13 +2,11 @@ import { Buffer } from "node:buffer";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Broker } from "../../broker/broker.ts";
 import type { ProxyAnswer, SendToProvider } from "../../broker/traffic/send-to-provider.ts";
-import { messageFactsOf } from "../../core/policies/tool-call-facts.ts";
-import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { requireLiveGrant, withConnection } from "./connection-choice.ts";
 import { defaultAnswerBytes, maxAnswerBytes, requestMethods } from "./own-tools.ts";
 import { argumentMistake, type CalledTool, ToolArguments, type ToolResult } from "./tool-call.ts";
 
-interface RequestServices extends Pick<Broker, "listing" | "connections" | "providers"> {
+interface RequestServices extends Pick<Broker, "listing" | "connections"> {
   readonly sendToProvider: SendToProvider;
 }
 
@@ -26,9 +24,7 @@ export async function sendProviderRequest(services: RequestServices, call: Calle
   const { subjectToken } = call.caller;
   const hasType = headers.some((name, i) => i % 2 === 0 && name.toLowerCase() === "content-type");
   return withConnection(services, { call, integration, asked }, async (ref) => {
-    // A request to an MCP server is judged by its own message, so the call is judged for itself.
-    if (await isMcpServer(services, ref)) await call.admit({ integration, ref });
-    const { approval, name } = call;
+    const { approval } = call;
     const answer = await services.sendToProvider({
       caller: call.caller.caller,
       ref,
@@ -42,17 +38,12 @@ export async function sendProviderRequest(services: RequestServices, call: Calle
       ],
       body,
       signal: call.caller.leaving(),
-      message: messageFactsOf({ kind: "call", method: "tools/call", tool: name, arguments: call.given }),
+      message: call.asking(integration),
     });
     if (answer.fault !== undefined) throw answer.fault;
     if (answer.status === unauthorized) await requireLiveGrant(services.connections, ref);
     return resultOf(answer, maxBytes);
   });
-}
-
-async function isMcpServer({ connections, providers }: RequestServices, ref: ConnectionRef): Promise<boolean> {
-  const { value } = await connections.get(ref);
-  return (await providers.findNow(value.provider)).mcp !== undefined;
 }
 
 /** A provider that has revoked a grant says so with the next request; the refresh after it fails. */

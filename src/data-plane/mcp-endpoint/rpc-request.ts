@@ -9,8 +9,7 @@ export interface RpcRequest {
   readonly params: JsonObject;
   readonly client: ClientProfile;
   readonly caller: EndpointCaller;
-  /** Undefined: the client does not ask how far the request is. */
-  readonly watch: CallWatch | undefined;
+  readonly watch: CallWatch;
 }
 
 export interface RpcResult {

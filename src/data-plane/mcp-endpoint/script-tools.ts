@@ -29,7 +29,7 @@ export async function callAction(
     await call.admit({ integration, ref, spend: () => spendRequest(call.caller.caller) });
     const { run, outcome } = await broker.actions.run(
       { ref, name: script.name, input },
-      { noteProgress: call.watch?.noteProgress, signal: call.watch?.signal },
+      { noteProgress: call.watch.noteProgress, signal: call.watch.ended() },
     );
     if (outcome.kind === "done") return actionResult(script, outcome.output ?? null);
     await requireLiveGrant(broker.connections, ref);

@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
+import type { AskingMessage } from "../../broker/traffic/send-to-provider.ts";
 import type { ToolContent } from "../../core/mcp-endpoint/content.ts";
 import type { ScriptProgress } from "../../core/scripts/script.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
@@ -15,17 +16,22 @@ export interface CalledTool {
   readonly noteConnection: (named: WantedAccount) => void;
   /** ID of the approval that the client names; empty: none. */
   readonly approval: string;
-  /** Undefined: the client does not ask how far the call is. */
-  readonly watch: CallWatch | undefined;
-  /** Resolves once the call may act, as `ToolGate.admit`. Every tool calls it before it acts. */
+  readonly watch: CallWatch;
+  /**
+   * Resolves once the call may act, as `ToolGate.admit`. Every tool calls it before it acts, but for one whose request
+   * is judged with `asking`.
+   */
   readonly admit: (use: ToolUse) => Promise<void>;
+  /** Returns the call as the reason of a request to a provider: judged and held with the request, not for itself. */
+  readonly asking: (integration: string) => AskingMessage;
 }
 
-/** A client that is told how far a call is. */
+/** What a client wants to know of its call while it runs, and whether it still wants the answer. */
 export interface CallWatch {
-  readonly noteProgress: (progress: ScriptProgress) => void;
-  /** Aborted once the client wants no answer any more. */
-  readonly signal: AbortSignal;
+  /** Undefined: the client does not ask how far the call is. */
+  readonly noteProgress: ((progress: ScriptProgress) => void) | undefined;
+  /** Returns a signal that is aborted once the client wants no answer any more; undefined: leaving does not say so. */
+  readonly ended: () => AbortSignal | undefined;
 }
 
 /** What a call is about to use. */

@@ -2,10 +2,11 @@ import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { GatedMessage } from "../../broker/policies/message-gate.ts";
-import type { Caller } from "../../broker/setup/caller.ts";
+import { type Caller, requireToolWithin } from "../../broker/setup/caller.ts";
+import type { AskingMessage } from "../../broker/traffic/send-to-provider.ts";
 import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
 import { holdersText } from "../../core/policies/decisions.ts";
-import type { PolicyMatch } from "../../core/policies/policy-set.ts";
+import type { PolicyMatch, Verdict } from "../../core/policies/policy-set.ts";
 import type { OwnMessage } from "../../core/policies/tool-call-facts.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { isPossible } from "../proxy/admission.ts";
@@ -21,6 +22,11 @@ export interface ToolGate {
   requireMethod(method: string, caller: EndpointCaller): void;
   /** Throws if policies refuse a call whichever connection it uses. Called before the user is asked for anything. */
   requirePossible(call: GatedCall): void;
+  /**
+   * Returns what policies say of a call that becomes a request to a provider, which adds it to what they say of the
+   * request. Throws if the caller may not call the tool any more.
+   */
+  judge(call: GatedCall, now: JudgedNow): Verdict | undefined;
   /** Resolves once a call may act: policies allow it, its budget is spent, and a person has approved it if they must. */
   admit(call: GatedCall, connection: Connection | "none", spend?: Spend): Promise<void>;
 }
@@ -39,6 +45,9 @@ export interface KnownIntegration {
   readonly key: string;
   readonly provider: string;
 }
+
+/** Caller and connection of a call when its request is sent. */
+type JudgedNow = Parameters<AskingMessage["judge"]>[0];
 
 /** A message that acts. */
 export interface GatedCall {
@@ -92,6 +101,13 @@ export function createToolGate({ broker, world }: ToolGateOptions): ToolGate {
       const gated = gatedCall(call, "unknown");
       const verdict = messageGate.judge(gated);
       if (verdict !== undefined && !isPossible(verdict)) messageGate.enforce(gated, verdict);
+    },
+    judge(call, { caller, connection }) {
+      requireToolWithin(caller, call.message.tool);
+      const gated = { ...gatedCall({ ...call, becomesRequest: false }, connection), caller };
+      const verdict = messageGate.judge(gated);
+      if (verdict?.outcome === "unknown") messageGate.enforce(gated, verdict);
+      return verdict;
     },
     async admit(call, connection, spend = () => undefined) {
       const gated = gatedCall({ ...call, becomesRequest: false }, connection);

@@ -5,6 +5,7 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import type { SendToProvider } from "../../broker/traffic/send-to-provider.ts";
 import type { ClientProfile } from "../../core/mcp-endpoint/client-profile.ts";
 import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
+import { messageFactsOf } from "../../core/policies/tool-call-facts.ts";
 import { pageOf } from "../proxy/held/held-calls.ts";
 import type { CallOutcome, ToolNotes } from "./call-notes.ts";
 import type { ConnectLink, ConnectLinks } from "./connect-links.ts";
@@ -41,7 +42,7 @@ export interface ToolRequest {
   readonly catalog: ToolCatalog;
   /** ID of the approval that the client names; empty: none. */
   readonly approval: string;
-  readonly watch: CallWatch | undefined;
+  readonly watch: CallWatch;
 }
 
 /** Runs a tool and notes the call. Rejects only if the call could not be noted. */
@@ -154,6 +155,10 @@ async function act(
       // A connection that was just deleted is missing; one that comes later was not judged.
       const connection = ref === undefined ? "none" : (await broker.connections.get(ref)).value;
       await gate.admit(gatedCall(request, integration), connection, spend);
+    },
+    asking(integration) {
+      const asked = gatedCall(request, integration);
+      return { facts: messageFactsOf(asked.message), judge: (now) => gate.judge(asked, now) };
     },
   };
   if (target.kind === "action") return callAction(broker, target, call);

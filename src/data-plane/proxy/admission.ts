@@ -13,6 +13,7 @@ import {
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import { credentialFieldNames } from "../../core/outgoing/outgoing.ts";
 import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
+import { bothVerdicts } from "../../core/policies/decisions.ts";
 import { tooLarge } from "../../core/policies/json-value.ts";
 import type { JudgedBody } from "../../core/policies/judged-body.ts";
 import { policyLimits } from "../../core/policies/limits.ts";
@@ -96,10 +97,12 @@ export const createAdmission = ({
     const verdict = policyGate.judge(gatedRequest(call, body));
     const isForLogAlone = verdict !== undefined && verdict.outcome !== "unknown" && needsBody(verdict);
     // A stream is not held back for a policy that only logs.
-    if (!isForLogAlone || body.kind !== "unread" || body.size !== undefined) return verdict;
-    return policyGate.judge(gatedRequest(call, { kind: "refused", failure: streamed, size: undefined }));
+    if (!isForLogAlone || body.kind !== "unread" || body.size !== undefined) return withMessage(call, verdict);
+    const unread = { kind: "refused", failure: streamed, size: undefined } as const;
+    return withMessage(call, policyGate.judge(gatedRequest(call, unread)));
   },
-  judgeWithBody: (call, content) => policyGate.judge(gatedRequest(call, { kind: "bytes", bytes: content })),
+  judgeWithBody: (call, content) =>
+    withMessage(call, policyGate.judge(gatedRequest(call, { kind: "bytes", bytes: content }))),
   toolCheck(call) {
     const { caller, live } = call;
     const isJudged = policyGate.readsMessages(live);
@@ -137,6 +140,15 @@ const anyCall = (call: AdmissibleCall, tool: string): GatedRequest => ({
 /** Returns whether a call waits for an approval, unless its body decides something else. */
 export const isHeld = (verdict: Verdict | undefined): boolean => verdict?.outcome === "held";
 
+/**
+ * Adds what policies say of the message that asks for a request to an MCP server, whose body is a message of its own. A
+ * person who approves such a request answers for both: what is sent is all that the message asks for.
+ */
+function withMessage({ message, live, caller }: AdmissibleCall, verdict: Verdict | undefined): Verdict | undefined {
+  if (message === undefined || live.provider.mcp === undefined) return verdict;
+  return bothVerdicts(message.judge({ caller, connection: live.connection }), verdict);
+}
+
 const noBody: JudgedBody = { kind: "none" };
 const streamed = new EvaluationFailure("the body is a stream");
 const isCall = new EvaluationFailure("the body is a stream of gRPC messages");
@@ -166,6 +178,6 @@ function gatedRequest(call: AdmissibleCall, body: JudgedBody): GatedRequest {
     caller,
     live,
     // The body of a request to an MCP server is a message of its own.
-    ...(live.provider.mcp === undefined && { message }),
+    ...(live.provider.mcp === undefined && { message: message?.facts }),
   };
 }

@@ -2,11 +2,11 @@ import type { Socket } from "node:net";
 import type { Attachment } from "../../auth/attachment.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Caller } from "../../broker/setup/caller.ts";
+import type { AskingMessage } from "../../broker/traffic/send-to-provider.ts";
 import type { IntegrationCount } from "../../broker/traffic/traffic-counts.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import type { ProxiedHead } from "../../core/outgoing/outgoing.ts";
 import type { ProxyOptions } from "../../core/outgoing/proxy-options.ts";
-import type { MessageFacts } from "../../core/policies/message-facts.ts";
 import type { Verdict } from "../../core/policies/policy-set.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
@@ -32,7 +32,7 @@ export interface CallContext {
   /** A caller that was authenticated elsewhere. */
   readonly caller?: Caller | undefined;
   /** The message to our own MCP endpoint that asks for the request; undefined: none. */
-  readonly message?: MessageFacts | undefined;
+  readonly message?: AskingMessage | undefined;
 }
 
 /** A call whose response can be observed. */
@@ -76,7 +76,7 @@ export interface ProviderCall {
   /** Set for an integration whose uses are recorded. */
   readonly use: UseRecorder | undefined;
   /** The message to our own MCP endpoint that asks for the request; undefined: none. */
-  readonly message: MessageFacts | undefined;
+  readonly message: AskingMessage | undefined;
   /** `Max-Forwards` makes Latchkey the last hop, which must answer. */
   readonly isLastHop: boolean;
   /** What policies say, as far as it is known without the body; undefined: there are no policies. */

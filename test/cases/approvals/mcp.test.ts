@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { refreshDashboard } from "../../../bin/dashboard.ts";
 import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
-import { PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
+import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
 import { holdPolicy, patient } from "../../support/approvals/holding.ts";
 import { result } from "../../support/peers/mcp-peer.ts";
 import { notion } from "../../support/peers/mcp-vendors.ts";
@@ -140,4 +140,53 @@ it("shows the page of the approval to clients that open URLs", async () => {
     code: -32_042,
     data: { elicitations: [{ mode: "url", elicitationId: asked, url: expect.stringContaining(`approval=${asked}`) }] },
   });
+});
+
+it("asks once for a provider_request of our endpoint and for the message that it sends, and holds both to it", async () => {
+  const { all, approve, sent } = await start();
+  const policies = all.sidecar.client(PolicyService);
+  const people = { ...holdPolicy, id: "people", condition: 'mcp.tool == "provider_request"' };
+  await policies.createPolicy({ policy: people });
+  const message = (amount: number) => ({ jsonrpc: "2.0", ...pay(1, { arguments: { amount } }) });
+  const meta = {
+    "io.modelcontextprotocol/protocolVersion": version,
+    "io.modelcontextprotocol/clientCapabilities": {},
+  };
+  const request = async (body: { readonly method: string }, more: object = {}) => {
+    const about =
+      body.method === "tools/call" ? modern : { ...modern, "mcp-method": body.method, "mcp-name": undefined };
+    const headers = { accept: "application/json, text/event-stream", ...about };
+    const given = { integration: "tools", method: "POST", path: "/mcp", headers, body };
+    const params = { name: "provider_request", arguments: given, _meta: meta, ...more };
+    const own = { "mcp-protocol-version": version, "mcp-method": "tools/call", "mcp-name": "provider_request" };
+    const { rest } = all.sidecar;
+    return (await rest("POST", "/mcp", { body: { jsonrpc: "2.0", id: 1, method: "tools/call", params }, headers: own }))
+      .body.result;
+  };
+  const other = { jsonrpc: "2.0", id: 2, method: "tools/list", params: { _meta: meta } };
+  await expect.poll(() => request(other), patient).toMatchObject({ resultType: "input_required" });
+  const { requestState } = await request(message(1));
+  const { body } = await approve(requestState.split(":")[1]);
+  expect(body.data.policies.map(({ id }: { id: string }) => id).sort()).toEqual(["changes", "people"]);
+  const changed = await request(message(2), { requestState });
+  expect(changed.structuredContent.error.code).toBe("approval_mismatch");
+  expect(sent()).toEqual([]);
+  const done = await request(message(1), { requestState });
+  expect(done.structuredContent).toMatchObject({ status: 200, body: { result: { content: [{ text: "paid" }] } } });
+  expect(sent()).toHaveLength(1);
+  expect((await request(message(1), { requestState })).structuredContent.error.code).toBe("approval_used");
+
+  // One of both is enough to hold it, and a policy about the tool still refuses what was approved.
+  await policies.deletePolicy({ environment: "dev", id: "changes" });
+  const held = await request(message(3));
+  expect(held.resultType).toBe("input_required");
+  await approve(held.requestState.split(":")[1]);
+  const deny = { id: "no", environment: "dev", effect: PolicyEffect.DENY, condition: people.condition };
+  await policies.createPolicy({ policy: deny });
+  const again = async () => (await request(message(3), { requestState: held.requestState })).structuredContent.error;
+  await expect
+    .poll(async () => (await request(other)).structuredContent?.error?.code, patient)
+    .toBe("denied_by_policy");
+  expect((await again()).code).toBe("denied_by_policy");
+  expect(sent()).toHaveLength(1);
 });

@@ -59,6 +59,11 @@ const scripts = {
     await new Promise((resolve) => setTimeout(resolve, 500));
     await nango.progress({ progress: 1 }); await new Promise((resolve) => setTimeout(resolve, 100_000));`,
   ),
+  "actions/silent.ts": action(
+    { kind: "tool" },
+    `await nango.get({ endpoint: "/drive/v3/files" }).catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 100_000));`,
+  ),
   "actions/broken.ts": action({ kind: "resource", uri: "no uri" }, "return 1;"),
 };
 
@@ -106,6 +111,7 @@ it("answers with content, prompts and resources of scripts, for their connection
     "sandbox-api-key_chart",
     "sandbox-api-key_forever",
     "sandbox-api-key_late",
+    "sandbox-api-key_silent",
     "sandbox-api-key_slow",
     "sandbox-api-key_wrong",
   ]);
@@ -231,16 +237,18 @@ it("tells a client that asks how far a call is, before the answer, without secre
   ]);
   const failed = await (await call({ secret: "x", fails: true }, events)).text();
   expect(failed).toContain('"message":"it failed"');
+  const long = await callTool(all, "list_connections", {}, { meta: { progressToken: "x".repeat(257) } });
+  expect(long.error).toMatchObject({ code: -32_602, message: expect.stringContaining("at most 256 characters") });
   const plain = await call({ secret: "x", fails: false }, { accept: "application/json" });
   expect(((await plain.json()) as { result: unknown }).result).toEqual({ content: [{ type: "text", text: "true" }] });
 });
 
-/** Calls a tool, and leaves at the returned signal. */
-const callAndLeave = (all: Connecting, name: string, signal: AbortSignal): Promise<Response> => {
+/** Calls a tool, and leaves at the signal. */
+const callAndLeave = (all: Connecting, name: string, signal: AbortSignal, more: object): Promise<Response> => {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": modern,
     "io.modelcontextprotocol/clientCapabilities": {},
-    progressToken: 1,
+    ...more,
   };
   return fetch(`${all.sidecar.data}/mcp`, {
     method: "POST",
@@ -263,19 +271,25 @@ it("cancels the run of a client of 2026-07-28 that leaves, also before the first
   const ended = (name: string) =>
     JSON.parse(all.sidecar.logged.find((line) => line.includes("a tool was called") && line.includes(name)) ?? "{}");
   const leaving = new AbortController();
-  const answer = await callAndLeave(all, "sandbox-api-key_forever", leaving.signal);
+  const answer = await callAndLeave(all, "sandbox-api-key_forever", leaving.signal, { progressToken: 1 });
   expect(answer.headers.get("content-type")).toBe("text/event-stream");
   leaving.abort();
   await expect.poll(() => ended("sandbox-api-key_forever"), patient).toMatchObject({ outcome: "failed" });
 
   const requests = () => JSON.stringify(all.sandbox.seen().requests);
-  const before = requests();
-  const early = new AbortController();
-  const unanswered = callAndLeave(all, "sandbox-api-key_late", early.signal).catch(() => "left");
-  await expect.poll(requests, patient).not.toBe(before);
-  early.abort();
-  expect(await unanswered).toBe("left");
-  await expect.poll(() => ended("sandbox-api-key_late"), patient).toMatchObject({ outcome: "failed" });
+  // The second asks for no progress: it would get one answer as JSON.
+  for (const [name, more] of [
+    ["sandbox-api-key_late", { progressToken: 1 }],
+    ["sandbox-api-key_silent", {}],
+  ] as const) {
+    const before = requests();
+    const early = new AbortController();
+    const unanswered = callAndLeave(all, name, early.signal, more).catch(() => "left");
+    await expect.poll(requests, patient).not.toBe(before);
+    early.abort();
+    expect(await unanswered).toBe("left");
+    await expect.poll(() => ended(name), patient).toMatchObject({ outcome: "failed" });
+  }
   expect(all.sidecar.logged.join("")).not.toContain("unhandled");
 });
 

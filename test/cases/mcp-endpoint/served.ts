@@ -78,12 +78,18 @@ export const modernCall = (
   { sidecar }: Connecting,
   method: string,
   params: Record<string, unknown> = {},
-  { capabilities = {}, headers = {}, ...more }: MessageOptions & { readonly capabilities?: object } = {},
+  {
+    capabilities = {},
+    headers = {},
+    meta = {},
+    ...more
+  }: MessageOptions & { readonly capabilities?: object; readonly meta?: object } = {},
 ): Promise<McpAnswer> => {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": modern,
     "io.modelcontextprotocol/clientInfo": { name: "tester", version: "1.0" },
     "io.modelcontextprotocol/clientCapabilities": capabilities,
+    ...meta,
   };
   return sidecar.rest("POST", "/mcp", {
     body: { jsonrpc: "2.0", id: more.id ?? 1, method, params: { ...params, _meta } },
