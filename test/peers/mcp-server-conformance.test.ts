@@ -26,6 +26,9 @@ const scripts = {
   "actions/error_handling.ts": action("throw new nango.ActionError({ message: 'This tool always fails.' });"),
   "actions/streaming_elicitation.ts": action("return 'no questions';"),
   "actions/logging_tool.ts": action("await nango.log('one'); return 'logged';"),
+  "actions/tool_with_logging.ts": action(
+    "for (const step of ['started', 'processing', 'completed']) await nango.log(step); return 'done';",
+  ),
   "actions/tool_with_progress.ts": action(
     "for (const progress of [0, 50, 100]) await nango.progress({ progress, total: 100, message: 'at ' + progress });",
   ),

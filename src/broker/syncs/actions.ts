@@ -2,7 +2,7 @@ import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
-import type { ActionScript, ScriptFailure, ScriptHost, ScriptProgress } from "../../core/scripts/script.ts";
+import type { ActionScript, ScriptFailure, ScriptHost, ScriptLine, ScriptProgress } from "../../core/scripts/script.ts";
 import { scriptErrorOf } from "../../core/scripts/script-failure.ts";
 import { baseVariant, newRun, runOf } from "../../core/scripts/sync-state.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
@@ -29,6 +29,7 @@ interface ActionOptions {
   /** Another script waits for the action. */
   readonly isNested?: boolean;
   readonly noteProgress?: ((progress: ScriptProgress) => void) | undefined;
+  readonly noteLine?: ((line: ScriptLine) => void) | undefined;
 }
 
 export interface ActionRequest {
@@ -68,7 +69,7 @@ export function createActions(options: ActionsOptions): Actions {
   }
 
   return {
-    async run(request, { signal, isNested = false, noteProgress } = {}) {
+    async run(request, { signal, isNested = false, noteProgress, noteLine } = {}) {
       const { value: connection } = await connections.get(request.ref);
       const script = scriptOf(request);
       if (running >= maxAtOnce) {
@@ -88,6 +89,7 @@ export function createActions(options: ActionsOptions): Actions {
         row: isNested ? "nested" : "asked",
         live: () => live.get(ref),
         noteProgress,
+        noteLine,
         ...(signal !== undefined && { signal }),
       }).finally(() => {
         running -= 1;

@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { randomId } from "../../base/ids.ts";
 import { isObject } from "../dialect/json-fields.ts";
+import { type ClientLogLevel, readLogLevel } from "./log-level.ts";
 import { invalidParams, legacyVersions, modernVersion, RpcFailure, rpcCodes, supportedVersions } from "./protocol.ts";
 
 /** What a client says of itself. None of it is verified. */
@@ -10,6 +11,10 @@ export interface ClientProfile {
   readonly opensUrls: boolean;
   /** Name and version, for logs; empty: unknown. */
   readonly name: string;
+  /** The random part of the session's ID; empty: none, as in the modern era. */
+  readonly session: string;
+  /** The least important log messages that a request of the modern era asks for; undefined: none. */
+  readonly logLevel: ClientLogLevel | undefined;
 }
 
 /** Headers that say which client sends a request. */
@@ -52,16 +57,24 @@ export function modernProfile(params: JsonObject): ClientProfile {
   if (typeof version !== "string") throw missingMeta("protocolVersion", "the version of MCP");
   if (!isObject(capabilities)) throw missingMeta("clientCapabilities", "an object");
   requireSupported(version, [modernVersion]);
-  return { era: "modern", opensUrls: opensUrls(capabilities), name: clientName(meta[metaKey("clientInfo")]) };
+  const asked = meta[metaKey("logLevel")];
+  return {
+    era: "modern",
+    opensUrls: opensUrls(capabilities),
+    name: clientName(meta[metaKey("clientInfo")]),
+    session: "",
+    logLevel: asked === undefined ? undefined : readLogLevel(asked, metaField("logLevel"), 400),
+  };
 }
 
-const missingMeta = (field: string, what: string) =>
-  invalidParams(`\`params._meta["${metaKey(field)}"]\` must be ${what}`, 400);
+const missingMeta = (field: string, what: string) => invalidParams(`\`${metaField(field)}\` must be ${what}`, 400);
+
+const metaField = (name: string): string => `params._meta["${metaKey(name)}"]`;
 
 /** Returns the profile of a legacy request, from the ID of its session. Throws for an unknown version. */
 export function legacyProfile({ version, sessionId }: ProfileHeaders): ClientProfile {
   if (version !== undefined) requireSupported(version, legacyVersions);
-  return { era: "legacy", ...readSessionId(sessionId ?? "") };
+  return { era: "legacy", ...readSessionId(sessionId ?? ""), logLevel: undefined };
 }
 
 function requireSupported(requested: string, versions: readonly string[]): void {
@@ -87,9 +100,9 @@ export function newSessionId({ capabilities, clientInfo }: JsonObject): string {
 
 const maxName = 100;
 
-function readSessionId(text: string): Pick<ClientProfile, "opensUrls" | "name"> {
-  const [, flags, encoded = ""] = /^[\w-]{22}\.([u-])\.([\w-]{0,200})$/.exec(text) ?? [];
-  return { opensUrls: flags === "u", name: plain(Buffer.from(encoded, "base64url").toString()) };
+function readSessionId(text: string): Pick<ClientProfile, "opensUrls" | "name" | "session"> {
+  const [, session = "", flags, encoded = ""] = /^([\w-]{22})\.([u-])\.([\w-]{0,200})$/.exec(text) ?? [];
+  return { opensUrls: flags === "u", name: plain(Buffer.from(encoded, "base64url").toString()), session };
 }
 
 /** An empty `elicitation` means: forms only. */

@@ -26,6 +26,7 @@ import {
 } from "../../core/mcp-endpoint/protocol.ts";
 import { isOwn } from "../connect/page-origin.ts";
 import { callerIn, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
+import { createClientLogLevels } from "./client-log-levels.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import { createEventAnswer } from "./event-answer.ts";
 import { createMethods, type EndpointServices } from "./methods.ts";
@@ -47,7 +48,8 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
     return rpcErrorBody(fault, id);
   }
 
-  const methods = createMethods(services);
+  const levels = createClientLogLevels();
+  const methods = createMethods(services, levels);
 
   async function respond(request: RouteRequest): Promise<RouteAnswer> {
     const { body, headers } = request;
@@ -60,10 +62,12 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
     const client = isModern ? modernProfile(params) : legacyProfile(profileHeaders);
     const caller = endpointCaller(request, broker);
     const token = progressToken(params);
-    const events = token !== undefined && takesEvents(headers) ? createEventAnswer({ token }) : undefined;
+    const least = levels.of({ client, caller });
+    const wantsEvents = token !== undefined || least !== undefined;
+    const events = wantsEvents && takesEvents(headers) ? createEventAnswer({ token, least }) : undefined;
     // Before 2026-07-28, a client that leaves may want its answer all the same.
     const ended = () => (isModern ? caller.leaving() : undefined);
-    const watch = { noteProgress: events?.noteProgress, ended };
+    const watch = { noteProgress: events?.watch.noteProgress, noteLine: events?.watch.noteLine, ended };
     const answered = methods({ method, params, client, caller, watch }).then(
       ({ result, headers: further }): RouteAnswer => ({
         status: 200,

@@ -1,10 +1,11 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { ScriptProgress } from "../../core/scripts/script.ts";
+import { type ClientLogLevel, logMessage } from "../../core/mcp-endpoint/log-level.ts";
 import type { AnswerStream, RouteAnswer } from "../server/routes.ts";
+import type { CallWatch } from "./tool-call.ts";
 
 /** The messages that a client gets before the answer. */
 export interface EventAnswer {
-  readonly noteProgress: (progress: ScriptProgress) => void;
+  readonly watch: Pick<CallWatch, "noteProgress" | "noteLine">;
   /**
    * Resolves with the answer: as JSON if nothing came before it, else as a stream of events whose last one is the
    * answer. `failed` makes an answer of an error that comes once the stream has begun.
@@ -13,38 +14,31 @@ export interface EventAnswer {
 }
 
 interface EventAnswerOptions {
-  readonly token: string | number;
+  /** Undefined: the client does not ask how far the request is. */
+  readonly token: string | number | undefined;
+  /** The least important log messages that the client wants; undefined: none. */
+  readonly least: ClientLogLevel | undefined;
 }
 
-/** A script that says more of its progress than that is not passed on. */
+/** A script that says more than that of its progress, or logs more, is not passed on. */
 const maxMessages = 1_000;
 
-export function createEventAnswer({ token }: EventAnswerOptions): EventAnswer {
+export function createEventAnswer({ token, least }: EventAnswerOptions): EventAnswer {
   const begun = Promise.withResolvers<"stream">();
   const waiting: JsonObject[] = [];
   let stream: AnswerStream | undefined;
-  let count = 0;
-  let last = Number.NEGATIVE_INFINITY;
 
-  function noteProgress({ progress, total, message }: ScriptProgress): void {
-    // The protocol wants each value to be larger than the one before.
-    if (progress <= last || count >= maxMessages) return;
-    last = progress;
-    count += 1;
-    const params: JsonObject = {
-      progressToken: token,
-      progress,
-      ...(total !== undefined && { total }),
-      ...(message !== undefined && { message }),
-    };
-    const sent: JsonObject = { jsonrpc: "2.0", method: "notifications/progress", params };
-    if (stream === undefined) waiting.push(sent);
-    else if (!stream.isFull()) stream.write(eventOf(sent));
+  function send(message: JsonObject): void {
+    if (stream === undefined) waiting.push(message);
+    else if (!stream.isFull()) stream.write(eventOf(message));
     begun.resolve("stream");
   }
 
   return {
-    noteProgress,
+    watch: {
+      noteProgress: token === undefined ? undefined : progressNotes(token, send),
+      noteLine: least === undefined ? undefined : lineNotes(least, send),
+    },
     async resolve(answer, failed) {
       const first = await Promise.race([answer, begun.promise]);
       if (first !== "stream") return first;
@@ -67,3 +61,33 @@ export function createEventAnswer({ token }: EventAnswerOptions): EventAnswer {
 }
 
 const eventOf = (message: JsonObject): string => `event: message\ndata: ${JSON.stringify(message)}\n\n`;
+
+type Send = (message: JsonObject) => void;
+
+function progressNotes(progressToken: string | number, send: Send): NonNullable<CallWatch["noteProgress"]> {
+  let count = 0;
+  let last = Number.NEGATIVE_INFINITY;
+  return ({ progress, total, message }) => {
+    // The protocol wants each value to be larger than the one before.
+    if (progress <= last || count >= maxMessages) return;
+    last = progress;
+    count += 1;
+    const params: JsonObject = {
+      progressToken,
+      progress,
+      ...(total !== undefined && { total }),
+      ...(message !== undefined && { message }),
+    };
+    send({ jsonrpc: "2.0", method: "notifications/progress", params });
+  };
+}
+
+function lineNotes(least: ClientLogLevel, send: Send): NonNullable<CallWatch["noteLine"]> {
+  let count = 0;
+  return (line, logger) => {
+    const message = logMessage(line, { least, logger });
+    if (message === undefined || count >= maxMessages) return;
+    count += 1;
+    send(message);
+  };
+}

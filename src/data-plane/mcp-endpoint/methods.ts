@@ -8,6 +8,7 @@ import { pageOf } from "../../core/mcp-endpoint/page.ts";
 import { RpcFailure, rpcCodes, supportedVersions } from "../../core/mcp-endpoint/protocol.ts";
 import { createCallMethods } from "./call-methods.ts";
 import { createToolNotes } from "./call-notes.ts";
+import type { ClientLogLevels } from "./client-log-levels.ts";
 import { complete } from "./completions.ts";
 import { createConnectLinks } from "./connect-links.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
@@ -29,7 +30,7 @@ export interface EndpointServices {
 export type Methods = (request: RpcRequest) => Promise<RpcResult>;
 
 const serverInfo = { name: "latchkey", title: "Latchkey", version };
-const capabilities = { tools: {}, resources: {}, prompts: {}, completions: {} };
+const capabilities = { tools: {}, resources: {}, prompts: {}, completions: {}, logging: {} };
 const instructions =
   "Tools act on accounts that users have connected. If an account is missing or no longer works, a call answers with a link: give it to the user, and call again once the account is connected.";
 
@@ -39,7 +40,7 @@ const cached = { ttlMs: listTtlMs, cacheScope: "private" };
 /** What a resource holds is read again each time. */
 const uncached = { ttlMs: 0, cacheScope: "private" };
 
-export function createMethods(services: EndpointServices): Methods {
+export function createMethods(services: EndpointServices, levels: ClientLogLevels): Methods {
   const { broker, sendToProvider, dashboard, world } = services;
   const links = createConnectLinks(broker);
   const gate = createToolGate({ broker, world });
@@ -85,6 +86,10 @@ export function createMethods(services: EndpointServices): Methods {
       return { result: { protocolVersion, capabilities, serverInfo, instructions }, headers };
     }
     if (method === "ping") return { result: {} };
+    if (method === "logging/setLevel") {
+      levels.set(request);
+      return { result: {} };
+    }
     const result = await common(request);
     if (result === undefined) throw new RpcFailure(rpcCodes.methodNotFound, "method not found");
     return { result };

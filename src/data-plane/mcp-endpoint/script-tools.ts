@@ -27,9 +27,10 @@ export async function callAction(
   return withConnection(broker, { call, integration, asked: asked === "" ? undefined : asked }, async (ref) => {
     await requireAccount(broker, ref);
     await call.admit({ integration, ref, spend: () => spendRequest(call.caller.caller) });
+    const { noteProgress, noteLine, ended } = call.watch;
     const { run, outcome } = await broker.actions.run(
       { ref, name: script.name, input },
-      { noteProgress: call.watch.noteProgress, signal: call.watch.ended() },
+      { noteProgress, noteLine: noteLine && ((line) => noteLine(line, call.name)), signal: ended() },
     );
     if (outcome.kind === "done") return actionResult(script, outcome.output ?? null);
     await requireLiveGrant(broker.connections, ref);

@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { AskingMessage } from "../../broker/traffic/send-to-provider.ts";
 import type { ToolContent } from "../../core/mcp-endpoint/content.ts";
-import type { ScriptProgress } from "../../core/scripts/script.ts";
+import type { ScriptLine, ScriptProgress } from "../../core/scripts/script.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import type { Spend } from "./spend.ts";
@@ -30,6 +30,8 @@ export interface CalledTool {
 export interface CallWatch {
   /** Undefined: the client does not ask how far the call is. */
   readonly noteProgress: ((progress: ScriptProgress) => void) | undefined;
+  /** Sends a line of a script's log; undefined: the client wants none. `logger`: the name of the tool. */
+  readonly noteLine: ((line: ScriptLine, logger: string) => void) | undefined;
   /** Returns a signal that is aborted once the client wants no answer any more; undefined: leaving does not say so. */
   readonly ended: () => AbortSignal | undefined;
 }

@@ -64,6 +64,13 @@ const scripts = {
     `await nango.get({ endpoint: "/drive/v3/files" }).catch(() => {});
     await new Promise((resolve) => setTimeout(resolve, 100_000));`,
   ),
+  "actions/talk.ts": action(
+    { kind: "tool" },
+    `await nango.get({ endpoint: "/drive/v3/files" }).catch(() => {});
+    for (const level of ["debug", "info", "warn", "error"]) await nango.log("with " + input.secret, { level });
+    return true;`,
+    "input: z.object({ secret: z.string() }),",
+  ),
   "actions/broken.ts": action({ kind: "resource", uri: "no uri" }, "return 1;"),
 };
 
@@ -113,6 +120,7 @@ it("answers with content, prompts and resources of scripts, for their connection
     "sandbox-api-key_late",
     "sandbox-api-key_silent",
     "sandbox-api-key_slow",
+    "sandbox-api-key_talk",
     "sandbox-api-key_wrong",
   ]);
 
@@ -222,10 +230,7 @@ it("tells a client that asks how far a call is, before the answer, without secre
   const events = { accept: "application/json, text/event-stream" };
   const streamed = await call({ secret: "sandbox-api-key", fails: false }, events);
   expect(streamed.headers.get("content-type")).toBe("text/event-stream");
-  const messages = (await streamed.text())
-    .split("\n\n")
-    .filter((event) => event !== "")
-    .map((event) => JSON.parse(event.replace("event: message\ndata: ", "")));
+  const messages = eventsIn(await streamed.text());
   const params = { progressToken: "p", total: 3, message: "at [redacted]" };
   expect(messages).toEqual([
     ...[1, 2, 3].map((progress) => ({
@@ -241,6 +246,76 @@ it("tells a client that asks how far a call is, before the answer, without secre
   expect(long.error).toMatchObject({ code: -32_602, message: expect.stringContaining("at most 256 characters") });
   const plain = await call({ secret: "x", fails: false }, { accept: "application/json" });
   expect(((await plain.json()) as { result: unknown }).result).toEqual({ content: [{ type: "text", text: "true" }] });
+});
+
+const eventsIn = (text: string) =>
+  text
+    .split("\n\n")
+    .filter((event) => event !== "")
+    .map((event) => JSON.parse(event.replace("event: message\ndata: ", "")));
+
+it("sends what an action logs to clients that ask for it, from the level that they want", async () => {
+  const all = await ready();
+  const send = async (method: string, params: object, headers: Record<string, string> = {}, key = secretKey) => {
+    const answer = await fetch(`${all.sidecar.data}/mcp`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${key}`,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+        "mcp-protocol-version": "2025-11-25",
+        "connection-id": "ada",
+        ...headers,
+      },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+    });
+    const text = await answer.text();
+    const isStream = answer.headers.get("content-type") === "text/event-stream";
+    return { messages: isStream ? eventsIn(text) : [JSON.parse(text)], headers: answer.headers };
+  };
+  const tool = { name: "sandbox-api-key_talk", arguments: { secret: "sandbox-api-key" } };
+  const newer = { "mcp-protocol-version": modern, "mcp-method": "tools/call", "mcp-name": tool.name };
+  const modernly = async (level?: string, key = secretKey) => {
+    const _meta = {
+      "io.modelcontextprotocol/protocolVersion": modern,
+      "io.modelcontextprotocol/clientCapabilities": {},
+      ...(level !== undefined && { "io.modelcontextprotocol/logLevel": level }),
+    };
+    return (await send("tools/call", { ...tool, _meta }, newer, key)).messages;
+  };
+  const logged = (...levels: string[]) =>
+    levels.map((level) => ({
+      jsonrpc: "2.0",
+      method: "notifications/message",
+      params: { level, logger: tool.name, data: "with [redacted]" },
+    }));
+  const done = expect.objectContaining({ id: 1, result: expect.objectContaining({ content: expect.any(Array) }) });
+  expect(await modernly("debug")).toEqual([...logged("debug", "info", "warning", "error"), done]);
+  expect(await modernly("notice")).toEqual([...logged("warning", "error"), done]);
+  expect(await modernly()).toEqual([done]);
+  expect((await modernly("loud"))[0].error).toMatchObject({ code: -32_602, message: expect.stringContaining("debug") });
+  // Logs are read with a scope of their own.
+  const limits = { connections: [{ integration: key, id: "ada" }] };
+  expect(await modernly("debug", await session(all, { scopes: ["syncs"], limits }))).toEqual([done]);
+
+  const begun = await send("initialize", { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: {} });
+  expect(begun.messages[0].result.capabilities).toMatchObject({ logging: {} });
+  const id = { "mcp-session-id": begun.headers.get("mcp-session-id") ?? "" };
+  expect((await send("tools/call", tool, id)).messages).toEqual([done]);
+  expect((await send("logging/setLevel", { level: "info" }, id)).messages).toEqual([
+    { jsonrpc: "2.0", id: 1, result: {} },
+  ]);
+  expect((await send("tools/call", tool, id)).messages).toEqual([...logged("info", "warning", "error"), done]);
+  await send("logging/setLevel", { level: "error" }, id);
+  expect((await send("tools/call", tool, id)).messages).toEqual([...logged("error"), done]);
+  expect((await send("tools/call", tool)).messages).toEqual([done]);
+  const other = await session(all, { scopes: ["syncs", "connections:read"], limits });
+  expect((await send("tools/call", tool, id, other)).messages).toEqual([done]);
+  const refused = async (params: object, headers = {}) => (await send("logging/setLevel", params, headers)).messages[0];
+  expect((await refused({ level: 3 }, id)).error).toMatchObject({ code: -32_602 });
+  expect((await refused({ level: "info" })).error).toMatchObject({
+    message: expect.stringContaining("Mcp-Session-Id"),
+  });
 });
 
 /** Calls a tool, and leaves at the signal. */

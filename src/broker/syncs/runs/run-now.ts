@@ -8,6 +8,7 @@ import {
   type ScriptHost,
   type ScriptJob,
   type ScriptLimits,
+  type ScriptLine,
   type ScriptOutcome,
   type ScriptProgress,
   scriptNames,
@@ -44,6 +45,8 @@ export interface ImmediateRunRequest {
   readonly row: ScriptJob["row"];
   /** Called when the script says how far it is, without secrets of the connection. */
   readonly noteProgress?: ((progress: ScriptProgress) => void) | undefined;
+  /** Called with each line that the script logs, without secrets of the connection. */
+  readonly noteLine?: ((line: ScriptLine) => void) | undefined;
   /**
    * The connection is about to be created: a request that the provider rejects is not repeated with stored credentials.
    */
@@ -105,6 +108,7 @@ export function createRunNow({
     checkpoint,
     lastSyncDate,
     noteProgress,
+    noteLine,
   }) => {
     const { environment, integration, id: connectionId } = ref;
     const kind = kinds[script.kind];
@@ -118,6 +122,7 @@ export function createRunNow({
     log.show(id, ...scriptNames(script));
     log.info("a script runs", { script: script.name, version: script.version, cause });
     const used = rememberCredentials(live);
+    const redacted = (text: string) => createRedaction(used.secrets())(text);
     const dryRun = isDryRun && script.kind === "sync" ? createDryRun(script, checkpoint) : undefined;
     const signal = callerSignal ?? new AbortController().signal;
     const since = performance.now();
@@ -134,9 +139,8 @@ export function createRunNow({
       isDraft,
       isNested: row === "nested",
       noteProgress:
-        noteProgress &&
-        (({ message, ...rest }) =>
-          noteProgress({ ...rest, message: message && createRedaction(used.secrets())(message) })),
+        noteProgress && (({ message, ...rest }) => noteProgress({ ...rest, message: message && redacted(message) })),
+      noteLine: noteLine && (({ level, message }) => noteLine({ level, message: redacted(message) })),
     });
     const raw = await scripts
       .run(script, {

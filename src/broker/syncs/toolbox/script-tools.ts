@@ -53,7 +53,11 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
             throw new ToolFailure(error.code, messageOf(error), { cause: error });
           }
         },
-        log: ({ level, message }) => run.log[level]("the script says", { message }),
+        log(line) {
+          const { level, message } = line;
+          run.log[level]("the script says", { message });
+          run.noteLine?.(line);
+        },
       };
     },
   };

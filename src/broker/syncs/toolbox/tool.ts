@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import type { ScriptProgress } from "../../../core/scripts/script.ts";
+import type { ScriptLine, ScriptProgress } from "../../../core/scripts/script.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { LogWriter } from "../../audit/logs.ts";
 import type { NoteSent } from "../../credentials/connection-request.ts";
@@ -36,6 +36,8 @@ export interface ToolsRun {
   readonly isNested?: boolean;
   /** Called when the script says how far it is; undefined: no caller asks. */
   readonly noteProgress?: ((progress: ScriptProgress) => void) | undefined;
+  /** Called with each line that the script logs; undefined: no caller asks. */
+  readonly noteLine?: ((line: ScriptLine) => void) | undefined;
 }
 
 /** Additional tools for a sync's run. Each rejects once another process has ended the run. */
