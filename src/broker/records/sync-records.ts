@@ -29,6 +29,7 @@ import {
   type RecordReading,
 } from "./record-list.ts";
 import { type PruneResult, pruneRecords } from "./record-pruning.ts";
+import { createRecordWatch, type WatchRecords } from "./record-watch.ts";
 
 /**
  * Records that syncs save for a connection, by named model, in the order of their changes. A changed record moves to
@@ -52,6 +53,7 @@ export interface SyncRecords {
   list(of: RecordScope, filter: RecordFilter): Promise<RecordPage>;
   /** Empties records up to a cursor, oldest first, and keeps a trace of each. */
   prune(of: RecordScope, asked: Prune, writing?: RecordWriteOptions): Promise<PruneResult>;
+  readonly watch: WatchRecords;
   /** Returns the counts by model and variant. */
   counts(connection: ConnectionRef): Promise<readonly ModelCount[]>;
 }
@@ -159,6 +161,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
       if (model === undefined) return { count: 0, hasMore: false };
       return pruneRecords(store, commits, { of, until: last, limit, writing });
     },
+    watch: createRecordWatch({ store, collections, connections, world }),
     async counts(connection) {
       const { value } = await connections.get(connection);
       const found = await recordModels.page({ under: [String(value.number)], limit: Number.MAX_SAFE_INTEGER });

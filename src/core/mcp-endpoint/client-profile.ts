@@ -25,6 +25,8 @@ export interface ProfileHeaders {
 
 const metaKey = (name: string): string => `io.modelcontextprotocol/${name}`;
 export const serverInfoKey = metaKey("serverInfo");
+/** Names the subscription that a message belongs to. */
+export const subscriptionKey = metaKey("subscriptionId");
 
 const metaOf = ({ _meta: meta }: JsonObject): JsonObject => (isObject(meta) ? meta : {});
 

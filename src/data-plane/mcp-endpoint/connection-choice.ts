@@ -16,7 +16,7 @@ type ConnectionServices = Pick<Broker, "listing" | "connections">;
 const maxNamed = 5;
 
 interface ConnectionUse {
-  readonly call: CalledTool;
+  readonly call: Pick<CalledTool, "caller" | "noteConnection">;
   readonly integration: string;
   /** ID in the arguments; undefined: none. */
   readonly asked: string | undefined;

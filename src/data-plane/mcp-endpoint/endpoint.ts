@@ -26,11 +26,11 @@ import {
 } from "../../core/mcp-endpoint/protocol.ts";
 import { isOwn } from "../connect/page-origin.ts";
 import { callerIn, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
-import { createClientLogLevels } from "./client-log-levels.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import { createEventAnswer } from "./event-answer.ts";
 import { createMethods, type EndpointServices } from "./methods.ts";
 import { rpcErrorBody, withRpcError } from "./rpc-faults.ts";
+import { createClientLogLevels } from "./streams/client-log-levels.ts";
 
 /** Latchkey as an MCP server: answers the messages of clients of both eras, each for itself. */
 export interface McpEndpoint {
@@ -64,16 +64,16 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
     const token = progressToken(params);
     const least = levels.of({ client, caller });
     const wantsEvents = token !== undefined || least !== undefined;
-    const events = wantsEvents && takesEvents(headers) ? createEventAnswer({ token, least }) : undefined;
+    const isStream = takesEvents(headers);
+    const events = wantsEvents && isStream ? createEventAnswer({ token, least }) : undefined;
     // Before 2026-07-28, a client that leaves may want its answer all the same.
     const ended = () => (isModern ? caller.leaving() : undefined);
     const watch = { noteProgress: events?.watch.noteProgress, noteLine: events?.watch.noteLine, ended };
-    const answered = methods({ method, params, client, caller, watch }).then(
-      ({ result, headers: further }): RouteAnswer => ({
-        status: 200,
-        body: resultResponse(id, result),
-        ...(further && { headers: further }),
-      }),
+    const answered = methods({ method, params, client, caller, watch, id, takesEvents: isStream }).then(
+      ({ result, headers: further, stream }): RouteAnswer =>
+        stream === undefined
+          ? { status: 200, body: resultResponse(id, result), ...(further && { headers: further }) }
+          : { status: 200, body: undefined, headers: eventStream, stream, isEndless: true },
     );
     return events === undefined ? answered : events.resolve(answered, (error) => failureBody(error, id));
   }
@@ -89,6 +89,8 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
     },
   };
 }
+
+const eventStream = { "content-type": "text/event-stream", "cache-control": "no-cache" };
 
 const takesEvents = ({ accept = "" }: IncomingHttpHeaders): boolean => /\btext\/event-stream\b/i.test(accept);
 

@@ -60,7 +60,7 @@ export function createEventAnswer({ token, least }: EventAnswerOptions): EventAn
   };
 }
 
-const eventOf = (message: JsonObject): string => `event: message\ndata: ${JSON.stringify(message)}\n\n`;
+export const eventOf = (message: JsonObject): string => `event: message\ndata: ${JSON.stringify(message)}\n\n`;
 
 type Send = (message: JsonObject) => void;
 

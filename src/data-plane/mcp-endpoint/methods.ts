@@ -8,11 +8,12 @@ import { pageOf } from "../../core/mcp-endpoint/page.ts";
 import { RpcFailure, rpcCodes, supportedVersions } from "../../core/mcp-endpoint/protocol.ts";
 import { createCallMethods } from "./call-methods.ts";
 import { createToolNotes } from "./call-notes.ts";
-import type { ClientLogLevels } from "./client-log-levels.ts";
 import { complete } from "./completions.ts";
 import { createConnectLinks } from "./connect-links.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import type { RpcRequest, RpcResult } from "./rpc-request.ts";
+import type { ClientLogLevels } from "./streams/client-log-levels.ts";
+import { createSubscriptions } from "./streams/subscriptions.ts";
 import { type ListingRules, type ToolCatalog, toolCatalogOf } from "./tool-catalog.ts";
 import { type ActingMethod, createToolGate } from "./tool-gate.ts";
 import { createToolRunner } from "./tool-runner.ts";
@@ -30,7 +31,9 @@ export interface EndpointServices {
 export type Methods = (request: RpcRequest) => Promise<RpcResult>;
 
 const serverInfo = { name: "latchkey", title: "Latchkey", version };
-const capabilities = { tools: {}, resources: {}, prompts: {}, completions: {}, logging: {} };
+const legacyCapabilities = { tools: {}, resources: {}, prompts: {}, completions: {}, logging: {} };
+/** Only 2026-07-28 has a stream for notifications that needs no state. */
+const capabilities = { ...legacyCapabilities, resources: { subscribe: true } };
 const instructions =
   "Tools act on accounts that users have connected. If an account is missing or no longer works, a call answers with a link: give it to the user, and call again once the account is connected.";
 
@@ -83,7 +86,7 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
     if (method === "initialize") {
       const protocolVersion = negotiatedVersion(params["protocolVersion"]);
       const headers = { "mcp-session-id": newSessionId(params) };
-      return { result: { protocolVersion, capabilities, serverInfo, instructions }, headers };
+      return { result: { protocolVersion, capabilities: legacyCapabilities, serverInfo, instructions }, headers };
     }
     if (method === "ping") return { result: {} };
     if (method === "logging/setLevel") {
@@ -94,6 +97,8 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
     if (result === undefined) throw new RpcFailure(rpcCodes.methodNotFound, "method not found");
     return { result };
   }
+
+  const listen = createSubscriptions({ broker, gate, catalogOf, serverInfo, world });
 
   async function modernResult(request: RpcRequest): Promise<JsonObject> {
     const { method } = request;
@@ -109,6 +114,7 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
   return async (request) => {
     if (!acting.has(request.method)) gate.requireMethod(request.method, request.caller);
     if (request.client.era === "legacy") return legacyResult(request);
+    if (request.method === "subscriptions/listen") return listen(request);
     const result = await modernResult(request);
     return { result: { resultType: "complete", ...result, _meta: { [serverInfoKey]: serverInfo } } };
   };

@@ -52,6 +52,8 @@ interface DoorAnswersOptions {
   readonly sockets: Pick<DoorSockets, "end" | "isEnding" | "cutsOff">;
   /** While draining, every connection closes after its response. */
   readonly isDraining: () => boolean;
+  /** Responses without an end of their own, which are cut when the process stops. */
+  readonly endless: Set<{ destroy(): unknown }>;
   readonly world: World;
 }
 
@@ -68,7 +70,7 @@ const jsonHeaders = { ...ownHeaders, "content-type": json };
  */
 const untrusted: ReadonlySet<FaultCode> = new Set(["malformed_request", "duplicate_header", "misdirected_request"]);
 
-export function createDoorAnswers({ door, sockets, isDraining, world }: DoorAnswersOptions): DoorAnswers {
+export function createDoorAnswers({ door, sockets, isDraining, endless, world }: DoorAnswersOptions): DoorAnswers {
   const { metrics, log } = world;
   const pageOf = new WeakMap<FrontRequest, string>();
 
@@ -93,7 +95,8 @@ export function createDoorAnswers({ door, sockets, isDraining, world }: DoorAnsw
     if (given.headers !== undefined) setAll(target.response, given.headers);
     if (given.stream !== undefined) {
       setOwn(target);
-      void sendStream(target.response, given.status, given.stream);
+      const open = given.isEndless === true ? endless : undefined;
+      void sendStream(target.response, { status: given.status, stream: given.stream, open });
     } else send(target, { status: given.status, body: bodyIn(given) });
   }
 

@@ -99,7 +99,7 @@ export function createDoor(options: DoorOptions): Door {
   const endless = new Set<{ destroy(): unknown }>();
   const room = createBodyRoom(maxBodiesBytes);
   const count = createDoorCount(metrics, door);
-  const answers = createDoorAnswers({ door, sockets, isDraining: isLeaving, world });
+  const answers = createDoorAnswers({ door, sockets, isDraining: isLeaving, endless, world });
   const heads = createHeadCheck({ guard, origins: pages?.origins, limits });
   const refusals = createRefusalLog({ door, origins: pages?.origins, warn, metrics });
   const { forward } = options;

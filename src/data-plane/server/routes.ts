@@ -82,6 +82,8 @@ export interface RouteAnswer {
   readonly headers?: Readonly<Record<string, string>>;
   /** Writes the body piece by piece, in place of `body`. Never rejects. The response ends when it resolves. */
   readonly stream?: (to: AnswerStream) => Promise<void>;
+  /** The stream lasts as long as the client: a process that stops cuts it. */
+  readonly isEndless?: true;
 }
 
 /** The body of a response that is written piece by piece. */

@@ -1,9 +1,9 @@
-import { createRecentCache } from "../../base/recent-cache.ts";
-import { mayDo, starterOf } from "../../broker/setup/caller.ts";
-import { type ClientLogLevel, readLogLevel } from "../../core/mcp-endpoint/log-level.ts";
-import { RpcFailure, rpcCodes } from "../../core/mcp-endpoint/protocol.ts";
-import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import type { RpcRequest } from "./rpc-request.ts";
+import { createRecentCache } from "../../../base/recent-cache.ts";
+import { mayDo, starterOf } from "../../../broker/setup/caller.ts";
+import { type ClientLogLevel, readLogLevel } from "../../../core/mcp-endpoint/log-level.ts";
+import { RpcFailure, rpcCodes } from "../../../core/mcp-endpoint/protocol.ts";
+import { Scope } from "../../../gen/latchkey/v1/access_pb.ts";
+import type { RpcRequest } from "../rpc-request.ts";
 
 type LevelRequest = Pick<RpcRequest, "params" | "client" | "caller">;
 

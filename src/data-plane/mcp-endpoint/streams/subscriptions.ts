@@ -1,0 +1,191 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { Fault } from "../../../base/fault.ts";
+import type { World } from "../../../base/world.ts";
+import type { Broker } from "../../../broker/broker.ts";
+import { mayCallTool, requireRecordsWithin } from "../../../broker/setup/caller.ts";
+import { faultOfStore } from "../../../broker/stored/store-fault.ts";
+import { isObject } from "../../../core/dialect/json-fields.ts";
+import { serverInfoKey, subscriptionKey } from "../../../core/mcp-endpoint/client-profile.ts";
+import {
+  invalidParams,
+  RpcFailure,
+  type RpcId,
+  resultResponse,
+  rpcCodes,
+} from "../../../core/mcp-endpoint/protocol.ts";
+import { callerNow } from "../../proxy/admission.ts";
+import type { AnswerStream } from "../../server/routes.ts";
+import { withConnection } from "../connection-choice.ts";
+import type { EndpointCaller } from "../endpoint-caller.ts";
+import { eventOf } from "../event-answer.ts";
+import { resourceAt } from "../resources.ts";
+import { rpcErrorBody } from "../rpc-faults.ts";
+import type { RpcRequest, RpcResult } from "../rpc-request.ts";
+import { AccountNeeded } from "../tool-call.ts";
+import type { ToolCatalog } from "../tool-catalog.ts";
+import type { ToolGate } from "../tool-gate.ts";
+import { createSubscriptionSlots } from "./subscription-slots.ts";
+
+/** Answers `subscriptions/listen` of 2026-07-28: the stream is the subscription, so that nothing is kept besides it. */
+export type Listen = (request: RpcRequest) => Promise<RpcResult>;
+
+interface SubscriptionServices {
+  readonly broker: Pick<Broker, "access" | "records" | "connections" | "listing">;
+  readonly gate: ToolGate;
+  readonly catalogOf: (caller: EndpointCaller) => Promise<ToolCatalog>;
+  readonly serverInfo: JsonObject;
+  readonly world: World;
+}
+
+const maxUris = 50;
+/** A client listens again after that. Tokens of users are checked when they do. */
+const maxMs = 10 * 60_000;
+/** Changes are told at most this often, and callers that may not read any more are noticed. */
+const beatMs = 500;
+/** Other parties close connections on which nothing comes. */
+const keepAliveMs = 15_000;
+
+type WatchedModel = Parameters<Broker["records"]["watch"]>[0][number];
+
+interface WatchedRecords {
+  readonly uri: string;
+  readonly scope: WatchedModel;
+}
+
+export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world }: SubscriptionServices): Listen {
+  const { access, records, connections } = broker;
+  const enter = createSubscriptionSlots();
+
+  /** Returns what a URI names; undefined: no saved records, or none that the caller may read. */
+  async function recordsAt(uri: string, caller: EndpointCaller): Promise<WatchedRecords | undefined> {
+    const catalog = await catalogOf(caller);
+    const { tool, given = {} } = resourceAt(catalog.resources, uri) ?? {};
+    if (tool?.target.kind !== "records") return undefined;
+    const { integration, model } = tool.target;
+    const { connection: asked } = given;
+    const use = { call: { caller, noteConnection() {} }, integration, asked: asked as string | undefined };
+    try {
+      return await withConnection(broker, use, async (ref) => {
+        requireRecordsWithin(caller.caller, ref, tool.name);
+        const message = { kind: "call", method: "resources/read", tool: tool.name, arguments: given } as const;
+        const known = catalog.integrations.get(integration);
+        const call = { message, caller, integration: known, becomesRequest: false, approval: "" };
+        await gate.admit(call, (await connections.get(ref)).value);
+        return { uri, scope: { connection: ref, model, variant: "" } };
+      });
+    } catch (error) {
+      if (error instanceof AccountNeeded || (error instanceof Fault && error.status < 500)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Writes changes until the client leaves, the time is over, or the caller may not read what has changed. */
+  async function follow({ id, watched, caller }: OpenSubscription, to: AnswerStream): Promise<void> {
+    const uris = watched.map(({ uri }) => uri);
+    const leaving = caller.leaving();
+    const watch = await records.watch(watched.map(({ scope }) => scope));
+    const events = subscriptionEvents(id, to);
+    const pending = new Set<number>();
+    const endMs = performance.now() + maxMs;
+    try {
+      events.acknowledge(uris);
+      while (performance.now() < endMs) {
+        if (await hasLeft(leaving)) return;
+        const now = endpointCallerNow(caller);
+        for (const n of await watch.taken()) pending.add(n);
+        for (const n of to.isFull() ? [] : pending) {
+          pending.delete(n);
+          const uri = uris[n] ?? "";
+          if ((await recordsAt(uri, now)) === undefined) return events.end(serverInfo);
+          events.updated(uri);
+        }
+        events.keepAlive();
+      }
+      events.end(serverInfo);
+    } finally {
+      watch.close();
+    }
+  }
+
+  /** Throws once the key or the session has ended. */
+  function endpointCallerNow(before: EndpointCaller): EndpointCaller {
+    const caller = callerNow(access, before.caller);
+    return { ...before, caller, admitsTool: (name) => mayCallTool(caller, name) };
+  }
+
+  return async ({ id, params, caller, takesEvents }) => {
+    if (!takesEvents) throw new RpcFailure(rpcCodes.invalidRequest, "accept text/event-stream", { status: 406 });
+    const wanted = urisIn(params);
+    const leave = enter(caller);
+    try {
+      const found = await Promise.all(wanted.map((uri) => recordsAt(uri, caller)));
+      const watched = found.filter((one) => one !== undefined);
+      const stream = (to: AnswerStream) =>
+        follow({ id, watched, caller }, to)
+          .catch((error: unknown) => {
+            const fault = faultOfStore(error);
+            if (fault.code === "internal") world.log.error("a subscription failed unexpectedly", { err: fault.cause });
+            to.write(eventOf(rpcErrorBody(fault, id)));
+          })
+          .finally(leave);
+      return { result: {}, stream };
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  };
+}
+
+/** Waits until changes may be told again. Resolves to whether the client has left. */
+async function hasLeft(leaving: AbortSignal): Promise<boolean> {
+  if (!leaving.aborted) await sleep(beatMs, undefined, { signal: leaving }).catch(() => {});
+  return leaving.aborted;
+}
+
+/** Writes the messages of a subscription, each with its ID. */
+function subscriptionEvents(id: RpcId, to: AnswerStream) {
+  let saidMs = performance.now();
+
+  function write(text: string): void {
+    to.write(text);
+    saidMs = performance.now();
+  }
+
+  const note = (method: string, params: JsonObject) =>
+    write(eventOf({ jsonrpc: "2.0", method, params: { ...params, _meta: { [subscriptionKey]: id } } }));
+
+  return {
+    acknowledge(uris: readonly string[]) {
+      const notifications = uris.length === 0 ? {} : { resourceSubscriptions: [...uris] };
+      note("notifications/subscriptions/acknowledged", { notifications });
+    },
+    updated: (uri: string) => note("notifications/resources/updated", { uri }),
+    keepAlive() {
+      if (performance.now() - saidMs >= keepAliveMs) write(": still open\n\n");
+    },
+    /** Tells the client that it may subscribe again. */
+    end(serverInfo: JsonObject) {
+      const _meta = { [serverInfoKey]: serverInfo, [subscriptionKey]: id };
+      write(eventOf(resultResponse(id, { resultType: "complete", _meta })));
+    },
+  };
+}
+
+interface OpenSubscription {
+  readonly id: RpcId;
+  readonly watched: readonly WatchedRecords[];
+  readonly caller: EndpointCaller;
+}
+
+/** Returns the URIs that a client wants to follow. Other kinds of notifications are not sent, and not acknowledged. */
+function urisIn({ notifications }: JsonObject): readonly string[] {
+  if (!isObject(notifications)) throw invalidParams("`notifications` must be an object");
+  const { resourceSubscriptions: uris = [] } = notifications;
+  if (!Array.isArray(uris) || uris.length > maxUris || !uris.every(isText)) {
+    throw invalidParams(`\`notifications.resourceSubscriptions\` must be a list of at most ${maxUris} URIs`);
+  }
+  return [...new Set(uris)];
+}
+
+const isText = (value: JsonValue): value is string => typeof value === "string";
