@@ -87,6 +87,8 @@ it("G11 closes a watch whose client never reads, without delay for others", asyn
     await importMany(running, [item(id)]);
     await isHeard;
     waits.push((arrived.get(id) ?? Number.POSITIVE_INFINITY) - since);
+    // Ten times are enough for their median.
+    if (unread.stream.closed && waits.length >= 10) break;
   }
 
   // It was closed for its backlog, long before the end of the test, and not for being idle.
