@@ -38,8 +38,8 @@ const slowUnits = [
 
 export default defineConfig({
   test: {
-    // Two more than there are cores: half of the time tests only wait for something to pass.
-    maxWorkers: availableParallelism() + 2,
+    // Three more than there are cores: half of the time tests only wait for something to pass.
+    maxWorkers: availableParallelism() + 3,
     sequence: { sequencer: LongestFirst },
     reporters: ["default", "./test/support/runner/tally.ts"],
     projects: [
