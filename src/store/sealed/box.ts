@@ -11,12 +11,26 @@ interface PlainValue {
   readonly secret: KeyObject;
   readonly value: Uint8Array;
   readonly about: Uint8Array;
+  /** Precedes the result, in the clear. */
+  readonly head?: Uint8Array;
 }
 
-export function encrypt({ secret, value, about }: PlainValue): Buffer {
+const empty = new Uint8Array();
+
+export function encrypt({ secret, value, about, head = empty }: PlainValue): Buffer {
   const nonce = nextNonce();
   const box = createCipheriv(cipher, secret, nonce).setAAD(about);
-  return Buffer.concat([nonce, box.update(value), box.final(), box.getAuthTag()]);
+  const nonceAt = head.length;
+  const valueAt = nonceAt + nonceBytes;
+  const tagAt = valueAt + value.length;
+  const sealed = Buffer.allocUnsafe(tagAt + tagBytes);
+  sealed.set(head);
+  sealed.set(nonce, nonceAt);
+  sealed.set(box.update(value), valueAt);
+  // GCM has encrypted everything by now: `final` only computes the tag.
+  box.final();
+  sealed.set(box.getAuthTag(), tagAt);
+  return sealed;
 }
 
 interface EncryptedValue {

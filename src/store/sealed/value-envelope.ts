@@ -60,7 +60,7 @@ export function createValueEnvelope({ keyring, metrics }: ValueEnvelopeOptions):
     head.writeUInt32BE(stored.epoch, 1);
     metrics.seals.inc({ operation: "seal" });
     sealsMade += 1;
-    return Buffer.concat([head, encrypt({ secret, value, about: aboutSealed(key, head) })]);
+    return encrypt({ secret, value, about: aboutSealed(key, head), head });
   }
 
   return {
@@ -90,8 +90,16 @@ export function createValueEnvelope({ keyring, metrics }: ValueEnvelopeOptions):
 const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 // Associated data that binds a value to its key. In the authentication code, a length separates the key from the value.
-const aboutSealed = (key: string, head: Uint8Array) =>
-  Buffer.concat([Buffer.from("latchkey value\0"), head, Buffer.from(key)]);
+const aboutStart = Buffer.from("latchkey value\0");
+const keyAt = aboutStart.length + sealedHeadBytes;
+
+function aboutSealed(key: string, head: Uint8Array): Buffer {
+  const about = Buffer.allocUnsafe(keyAt + Buffer.byteLength(key));
+  about.set(aboutStart);
+  about.set(head, aboutStart.length);
+  about.write(key, keyAt);
+  return about;
+}
 
 const length = Buffer.alloc(4);
 function lengthOf(key: string): Buffer {
