@@ -6,7 +6,8 @@ import { connectionCounterKey } from "./connection-collections.ts";
 
 /** Assigns numbers to connections. Each number is assigned once; a restart leaves a gap. */
 export interface Numbers {
-  next(): Promise<number>;
+  /** Without a promise unless a block has to be reserved. */
+  next(): number | Promise<number>;
 }
 
 /** Reserves this many numbers in one commit, so that an import need not wait for a commit each. */
@@ -28,14 +29,20 @@ export function createNumbers(store: Store): Numbers {
     end = result + block;
   }
 
+  async function nextOfBlock(): Promise<number> {
+    while (next >= end) {
+      taking ??= takeBlock().finally(() => {
+        taking = undefined;
+      });
+      await taking;
+    }
+    next += 1;
+    return next - 1;
+  }
+
   return {
-    async next() {
-      while (next >= end) {
-        taking ??= takeBlock().finally(() => {
-          taking = undefined;
-        });
-        await taking;
-      }
+    next() {
+      if (next >= end) return nextOfBlock();
       next += 1;
       return next - 1;
     },

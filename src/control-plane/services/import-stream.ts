@@ -14,9 +14,19 @@ export async function* batches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> 
       if (first.done === true) return;
       const batch = [first.value];
       next = iterator.next();
+      // One timer for all items of a tick: one for each item would cost more than its read.
+      let turn = oneTurn();
+      let isFirstOfTurn = true;
       while (batch.length < maxBatch) {
-        const more = await Promise.race([next, oneTurn()]);
-        if (more === undefined || more.done === true) break;
+        const more = await Promise.race([next, turn]);
+        if (more === undefined) {
+          if (isFirstOfTurn) break;
+          turn = oneTurn();
+          isFirstOfTurn = true;
+          continue;
+        }
+        if (more.done === true) break;
+        isFirstOfTurn = false;
         batch.push(more.value);
         next = iterator.next();
       }

@@ -80,8 +80,8 @@ export const importMethods = (
 function resultOf(imported: ImportedItem): ImportResult {
   const { ref } = imported;
   if (imported.fault !== undefined) return create(ImportResultSchema, { ref, problem: problemOf(imported.fault) });
-  const { created, connection } = imported;
-  return create(ImportResultSchema, { ref, created, revision: connection.revision });
+  const { created, revision } = imported;
+  return { $typeName: "latchkey.v1.ImportResult", ref, created, revision };
 }
 
 /** The result of an item that was refused before the import, with the names that the item gives. */

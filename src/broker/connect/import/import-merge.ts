@@ -1,4 +1,3 @@
-import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { credentialsExpireAt } from "../../../auth/credential-life.ts";
 import { withIssuer } from "../../../auth/oauth2/token-issuer.ts";
@@ -7,9 +6,9 @@ import type { World } from "../../../base/world.ts";
 import type { ConnectionDescription, RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type Connection,
+  Connection_State,
   type ConnectionImport,
   type ConnectionRef,
-  ConnectionSchema,
 } from "../../../gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
 import type { Change } from "../../../store/contract.ts";
@@ -60,36 +59,42 @@ interface ImportMergeOptions {
 
 const bytesOfCredentials = bytesFor(CredentialsSchema);
 
-export type MergeImport = (request: MergeRequest) => Promise<PendingImport>;
+/** Returns a promise only for a new connection whose number has to be reserved first. */
+export type MergeImport = (request: MergeRequest) => PendingImport | Promise<PendingImport>;
 
 /** Merges items into existing connections: credentials replace the former, values that an item does not name stay. */
 export function createMergeImport({ numbers, health, importDescriptions, world }: ImportMergeOptions): MergeImport {
-  async function merged({ item, ref, target, base, authorized }: MergeRequest): Promise<Connection> {
+  function merged({ item, ref, target, base, authorized }: MergeRequest, number: number): Connection {
     const { credentials, metadata, connectionConfig, endUser, webhookUrlOverride } = item;
     if (credentials === undefined) throw withoutCredentials();
     const now = timestampFromMs(world.now());
     const user = endUser ?? base?.endUser;
     const expiresAt = credentialsExpireAt(credentials);
-    return create(ConnectionSchema, {
+    return {
+      $typeName: "latchkey.v1.Connection",
       ref,
-      number: base?.number ?? (await numbers.next()),
+      number,
       provider: target.provider.name,
       metadata: metadata ?? base?.metadata ?? {},
       connectionConfig: connectionConfig ?? base?.connectionConfig ?? {},
       tags: importedTags(item, base),
-      ...(user === undefined ? {} : { endUser: user }),
+      endUser: user,
       webhookUrlOverride: webhookUrlOverride ?? base?.webhookUrlOverride ?? "",
       errors: base?.errors ?? [],
       grantedScopes: [...(authorized?.grantedScopes ?? scopesOfImport(credentials, target.provider))],
       missingScopes: [...(authorized?.missingScopes ?? [])],
       credentialsKind: kindName(credentials.kind.case),
-      ...(expiresAt === undefined ? {} : { credentialsExpireAt: expiresAt }),
+      credentialsExpireAt: expiresAt,
       createdAt: base?.createdAt ?? now,
       updatedAt: now,
-    });
+      state: Connection_State.UNSPECIFIED,
+      stateReason: "",
+      revision: 0n,
+      choicesNeeded: [],
+    };
   }
 
-  return async (request) => {
+  function mergeNumbered(request: MergeRequest, number: number): PendingImport {
     const { item, ref, runHooks, target, before, base, record, authorized } = request;
     if (item.credentials === undefined) throw withoutCredentials();
     const shown = withShownTokens(item.credentials, target.provider, world.now());
@@ -101,7 +106,7 @@ export function createMergeImport({ numbers, health, importDescriptions, world }
       ...target,
       ref,
       credentials,
-      connection: await merged(request),
+      connection: merged(request, number),
       before,
       record,
       grantedAtMs: authorized === undefined ? undefined : world.now(),
@@ -109,6 +114,13 @@ export function createMergeImport({ numbers, health, importDescriptions, world }
     const { provider } = target;
     const all = [...changes, sealed, ...importDescriptions.changes({ ...request, provider }, after)];
     return { ref, before, after, changes: all, record, target, created: base === undefined, runHooks };
+  }
+
+  return (request) => {
+    const number = request.base?.number ?? numbers.next();
+    return typeof number === "number"
+      ? mergeNumbered(request, number)
+      : number.then((reserved) => mergeNumbered(request, reserved));
   };
 }
 

@@ -62,9 +62,13 @@ export function importedTags(
 function checkAllTags(item: ConnectionImport, base: Connection | undefined): Mistake[] {
   if (item.tags === undefined && item.endUser === undefined) return [];
   const mistakes = checkTags(item.tags?.tags ?? {});
-  return mistakes.length > 0 ? mistakes : checkTags(importedTags(item, base));
+  if (mistakes.length > 0) return mistakes;
+  return (item.endUser ?? base?.endUser) === undefined ? [] : checkTags(importedTags(item, base));
 }
 
 /** The name of a kind of credentials in the proto. */
-export const kindName = (kind: string | undefined): string =>
-  CredentialsSchema.oneofs[0]?.fields.find(({ localName }) => localName === kind)?.name ?? "";
+export const kindName = (kind: string | undefined): string => kindNames.get(kind) ?? "";
+
+const kindNames: ReadonlyMap<string | undefined, string> = new Map(
+  CredentialsSchema.oneofs[0]?.fields.map(({ localName, name }) => [localName, name]),
+);

@@ -27,7 +27,9 @@ import { createReadImportState, type ImportState } from "./import-state.ts";
 export type ImportedItem =
   | {
       readonly ref: ConnectionRef;
+      /** Without its revision. */
       readonly connection: Connection;
+      readonly revision: bigint;
       readonly created: boolean;
       readonly fault?: undefined;
     }
@@ -95,7 +97,7 @@ export function createImports(options: ImportsOptions): Imports {
         outcomes.push(fault);
         continue;
       }
-      const pending = await merge({
+      const merged = merge({
         item,
         ref,
         target,
@@ -106,6 +108,8 @@ export function createImports(options: ImportsOptions): Imports {
         record: state.refreshRecords[i],
         description: state.descriptions[i],
       });
+      // A promise for each of thousands of items would cost more than its merge.
+      const pending = merged instanceof Promise ? await merged : merged;
       batch.set(at, pending);
       outcomes.push(pending);
     }
@@ -122,7 +126,7 @@ export function createImports(options: ImportsOptions): Imports {
         return outcomes.map((outcome, i): ImportedItem => {
           const ref = refs[i] ?? create(ConnectionRefSchema);
           if (outcome instanceof Fault) return { ref, fault: outcome };
-          return { ref, created: outcome.created, connection: { ...outcome.after, revision } };
+          return { ref, created: outcome.created, connection: outcome.after, revision };
         });
       } catch (error) {
         // Another write changed one of the connections in the meantime: read and decide again.
@@ -156,13 +160,14 @@ interface NamedItem extends BulkItem {
 function nameItem({ item: given, runHooks }: BulkItem): NamedItem {
   const item = given.id === "" ? { ...given, id: randomUUID() } : given;
   const { environment, integration, id } = item;
-  return { item, runHooks, ref: create(ConnectionRefSchema, { environment, integration, id }) };
+  return { item, runHooks, ref: { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id } };
 }
 
 function onlyResult([result]: readonly ImportedItem[]): StoredImport {
   if (result === undefined) throw new Error("one item has one result");
   if (result.fault !== undefined) throw result.fault;
-  return result;
+  const { connection, revision, created } = result;
+  return { connection: { ...connection, revision }, created };
 }
 
 const connectionGone = ({ id }: ConnectionRef) =>

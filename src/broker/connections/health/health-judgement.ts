@@ -86,14 +86,14 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
     const record = { ...base };
     if (health.lookAtMs === undefined) delete record.lookAt;
     else record.lookAt = timestampFromMs(health.lookAtMs);
-    const draft: Connection = {
+    const next: Connection = {
       ...connection,
       state: health.state,
       stateReason: health.reason,
       errors: errorsOf(connection, { isDead: health.state === Connection_State.REAUTHORIZATION_REQUIRED, logId }),
     };
-    const isChanged = isGiven === true || before === undefined || !equals(ConnectionSchema, before.value, draft);
-    const next = isChanged ? { ...draft, updatedAt: timestampFromMs(world.now()) } : draft;
+    const isChanged = isGiven === true || before === undefined || !equals(ConnectionSchema, before.value, next);
+    if (isChanged) next.updatedAt = timestampFromMs(world.now());
     // The caller that supplied credentials emits the event itself.
     const event = isGiven === true || before === undefined ? undefined : refreshEvent(before.value, next);
     const { provider } = equipment;

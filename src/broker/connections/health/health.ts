@@ -70,7 +70,9 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
       const isDead = state === Connection_State.REAUTHORIZATION_REQUIRED;
       const ended = isDead ? logExpiry(logs, ref, setup.credentials) : undefined;
       const logId = ended?.id ?? "";
-      const fresh = { ...connection, errors: withoutAuthErrors(connection) };
+      const errors = withoutAuthErrors(connection);
+      // A bulk import replaces thousands of connections: copy only what changes.
+      const fresh = errors.length === connection.errors.length ? connection : { ...connection, errors };
       const noted = judge({ ...setup, before, connection: fresh, record, recordBefore, logId, isGiven: true });
       return { ...noted, changes: [...noted.changes, ...(ended?.changes() ?? [])], conditions: [] };
     },
