@@ -300,6 +300,7 @@ type Operations = Omit<
   | "traffic"
   | "upkeep"
   | "replicas"
+  | "sealedTexts"
   | "authorities"
   | "warnings"
   | "storeStatus"

@@ -1,6 +1,7 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import type { World } from "../base/world.ts";
 import { type ScriptFailure, type ScriptJob, type ScriptOutcome, ToolFailure } from "../core/scripts/script.ts";
+import { RunHalt } from "../core/scripts/script-client.ts";
 import type { ReadyScript } from "./load-script.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
 import { placeLine, placesOf } from "./stack.ts";
@@ -76,6 +77,10 @@ export function runScript(
         if (error instanceof ToolFailure) {
           const { code, message, details } = error;
           task.answer(id, JSON.stringify({ ok: false, code, message, details }));
+          return;
+        }
+        if (error instanceof RunHalt) {
+          end(failedOutcome("input_required", error.message), true);
           return;
         }
         world.log.error("a script's call failed; ending its run", { tool, script: script.name, err: error });

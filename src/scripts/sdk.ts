@@ -169,6 +169,31 @@ export interface ProxyResponse<T = any> {
 
 type Json = Record<string, unknown>;
 
+/** A question to the user of an MCP client, to its model, or to the client itself. */
+export type ClientQuestion =
+  /** A JSON Schema of flat fields: text, numbers, booleans and choices. */
+  | { kind: "form"; message: string; schema: Json }
+  | {
+      kind: "sampling";
+      /** Text, or a list of messages `{ role, content }`. */
+      messages: string | { role?: "user" | "assistant"; content: string | Json }[];
+      maxTokens: number;
+      systemPrompt?: string;
+      temperature?: number;
+      stopSequences?: string[];
+      modelPreferences?: Json;
+      metadata?: Json;
+    }
+  | { kind: "roots" };
+
+export type AnswerTo<Q extends ClientQuestion> = Q extends { kind: "form" }
+  ? // biome-ignore lint/suspicious/noExplicitAny: the schema says what a field holds.
+    { action: "accept"; content: Record<string, any> } | { action: "decline" | "cancel"; content?: undefined }
+  : Q extends { kind: "sampling" }
+    ? // biome-ignore lint/suspicious/noExplicitAny: one block of content, or a list of them.
+      { role: "user" | "assistant"; content: any; model: string; stopReason?: string }
+    : { roots: { uri: string; name?: string }[] };
+
 /** The tools of every script. */
 export interface NangoAction<Metadata = undefined> {
   readonly connectionId: string;
@@ -228,6 +253,13 @@ export interface NangoAction<Metadata = undefined> {
   getFlowAttributes(): Json;
   /** Tells a client of the MCP endpoint that waits for the run how far it is. Does nothing for any other caller. */
   progress(step: { progress: number; total?: number; message?: string }): Promise<void>;
+  /**
+   * Asks the MCP client that waits for the run, and returns its answers by the names of the questions. Without them, the
+   * run ends here and nothing catches it: once the client has answered, the action runs again from its beginning.
+   */
+  askClient<Q extends Record<string, ClientQuestion>>(questions: Q): Promise<{ [K in keyof Q]: AnswerTo<Q[K]> }>;
+  /** Says what the client can be asked. Null: no MCP client waits for the run. */
+  getMcpClient(): Promise<{ forms: boolean; sampling: boolean; roots: boolean } | null>;
   /** Writes to the log of the run. The last argument may set the level: `{ level: "error" }`. */
   log(...said: unknown[]): Promise<void>;
   /** Throws an ActionError that lists what is wrong with the input, and where. */

@@ -42,7 +42,7 @@ const delayFactor = 10;
 const maxDelayMs = 5_000;
 const excesses: ReadonlySet<ScriptFailure["code"]> = new Set(["busy", "memory", "tool_calls", "output_too_large"]);
 /** These failures do not indicate a fault of the script. */
-const foreign: ReadonlySet<ScriptFailure["code"]> = new Set(["cancelled", "deadline", "host_error"]);
+const foreign: ReadonlySet<ScriptFailure["code"]> = new Set(["cancelled", "input_required", "deadline", "host_error"]);
 
 export function createScriptThrottle(): ScriptThrottle {
   const known = new Map<string, Excess>();

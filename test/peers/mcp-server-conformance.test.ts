@@ -69,10 +69,61 @@ const scripts = {
   ),
 };
 
+const nameForm = `{ kind: "form", message: "What is your name?", schema: {
+  type: "object", properties: { name: { type: "string" } }, required: ["name"] } }`;
+const okForm = `{ kind: "form", message: "Please confirm", schema: {
+  type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"] } }`;
+const sampled = (prompt: string) => `{ kind: "sampling", messages: "${prompt}", maxTokens: 100 }`;
+
+/** Actions that ask the client. */
+const asking = {
+  "actions/missing_capability.ts": action(`await nango.askClient({ model: ${sampled("Hi")} }); return "sampled";`),
+  "actions/input_required_result_elicitation.ts": action(
+    `const { user_name } = await nango.askClient({ user_name: ${nameForm} });
+    return "Hello, " + user_name.content.name + "!";`,
+  ),
+  "actions/input_required_result_sampling.ts": action(
+    `const { capital_question } = await nango.askClient({ capital_question: ${sampled("What is the capital of France?")} });
+    return capital_question.content.text;`,
+  ),
+  "actions/input_required_result_list_roots.ts": action(
+    'const { client_roots } = await nango.askClient({ client_roots: { kind: "roots" } }); return client_roots.roots[0].uri;',
+  ),
+  "actions/input_required_result_request_state.ts": action(
+    `await nango.askClient({ confirm: ${okForm} }); return "state-ok";`,
+  ),
+  "actions/input_required_result_multiple_inputs.ts": action(
+    `const { user_name, greeting } = await nango.askClient({
+      user_name: ${nameForm}, greeting: ${sampled("Generate a greeting")}, client_roots: { kind: "roots" } });
+    return greeting.content.text + " " + user_name.content.name;`,
+  ),
+  "actions/input_required_result_multi_round.ts": action(
+    `const { step1 } = await nango.askClient({ step1: ${nameForm} });
+    const { step2 } = await nango.askClient({ step2: { kind: "form", message: "What is your favorite color?", schema: {
+      type: "object", properties: { color: { type: "string" } }, required: ["color"] } } });
+    return step1.content.name + " likes " + step2.content.color;`,
+  ),
+  "actions/input_required_result_tampered_state.ts": action(
+    `await nango.askClient({ confirm: ${okForm} }); return "confirmed";`,
+  ),
+  "actions/input_required_result_capabilities.ts": action(
+    `const { forms, sampling } = await nango.getMcpClient();
+    return await nango.askClient({
+      ...(forms && { user_name: ${nameForm} }), ...(sampling && { greeting: ${sampled("Generate a greeting")} }) });`,
+  ),
+  "actions/input_required_result_prompt.ts": action(
+    `const { user_context } = await nango.askClient({ user_context: { kind: "form",
+      message: "What context should the prompt use?",
+      schema: { type: "object", properties: { context: { type: "string" } }, required: ["context"] } } });
+    return "Use this context: " + user_context.content.context;`,
+    prompt,
+  ),
+};
+
 /** Tools of an integration `test`, with one connection. */
 async function servedTools(): Promise<Connecting> {
   const folder = await temporaryFolder();
-  writeScripts(folder, scripts, "test");
+  writeScripts(folder, { ...scripts, ...asking }, "test");
   const all = await connecting({
     integrations: [{ environment: "dev", key: "test", provider: "sandbox-api-key" }],
     sidecar: { env: { LATCHKEY_SCRIPTS: folder } },

@@ -19,7 +19,7 @@ export const doorMetrics = {
   mcpMessages: {
     kind: "counter",
     name: "latchkey_mcp_messages_total",
-    help: "Messages of MCP clients, by integration, method and outcome: done, refused, held, failed, account_needed, left. The integration of Latchkey's own endpoint is `(latchkey)`, and only its calls of tools, prompts and resources are counted; integrations beyond the first 100 are `(other)`.",
+    help: "Messages of MCP clients, by integration, method and outcome: done, refused, held, failed, account_needed, input_needed, left. The integration of Latchkey's own endpoint is `(latchkey)`, and only its calls of tools, prompts and resources are counted; integrations beyond the first 100 are `(other)`.",
     labels: ["environment", "integration", "method", "outcome"],
   },
   mcpMessageSeconds: {
@@ -31,7 +31,7 @@ export const doorMetrics = {
   mcpCalls: {
     kind: "counter",
     name: "latchkey_mcp_calls_total",
-    help: "Calls of tools of the MCP endpoint, by kind (`action`, `records`, or a tool of Latchkey) and outcome: done, refused, held, failed, account_needed.",
+    help: "Calls of tools of the MCP endpoint, by kind (`action`, `records`, or a tool of Latchkey) and outcome: done, refused, held, failed, account_needed, input_needed.",
     labels: ["kind", "outcome"],
   },
   mcpCallSeconds: {

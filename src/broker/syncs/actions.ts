@@ -3,6 +3,7 @@ import { Fault } from "../../base/fault.ts";
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import type { ActionScript, ScriptFailure, ScriptHost, ScriptLine, ScriptProgress } from "../../core/scripts/script.ts";
+import type { ScriptClient } from "../../core/scripts/script-client.ts";
 import { scriptErrorOf } from "../../core/scripts/script-failure.ts";
 import { baseVariant, newRun, runOf } from "../../core/scripts/sync-state.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
@@ -30,6 +31,8 @@ interface ActionOptions {
   readonly isNested?: boolean;
   readonly noteProgress?: ((progress: ScriptProgress) => void) | undefined;
   readonly noteLine?: ((line: ScriptLine) => void) | undefined;
+  /** Answers the script's questions; undefined: no client can. */
+  readonly client?: ScriptClient | undefined;
 }
 
 export interface ActionRequest {
@@ -69,7 +72,7 @@ export function createActions(options: ActionsOptions): Actions {
   }
 
   return {
-    async run(request, { signal, isNested = false, noteProgress, noteLine } = {}) {
+    async run(request, { signal, isNested = false, noteProgress, noteLine, client } = {}) {
       const { value: connection } = await connections.get(request.ref);
       const script = scriptOf(request);
       if (running >= maxAtOnce) {
@@ -90,6 +93,7 @@ export function createActions(options: ActionsOptions): Actions {
         live: () => live.get(ref),
         noteProgress,
         noteLine,
+        client,
         ...(signal !== undefined && { signal }),
       }).finally(() => {
         running -= 1;

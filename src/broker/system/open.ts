@@ -2,6 +2,7 @@ import type { World } from "../../base/world.ts";
 import type { Backend } from "../../store/contract.ts";
 import type { SealedStore } from "../../store/sealed/sealed.ts";
 import type { Partitions } from "../partitions/partitions.ts";
+import { createSealedTexts, type SealedTexts } from "../stored/sealed-texts.ts";
 import { createReplicas, type Replicas } from "./replicas.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { createWarnings, type Warnings, type WarningsOptions } from "./warnings.ts";
@@ -14,6 +15,8 @@ export interface SystemRoom {
   readonly upkeep: Upkeep;
   readonly replicas: Replicas;
   readonly warnings: Warnings;
+  /** Texts that callers keep for us. */
+  readonly sealedTexts: SealedTexts;
 }
 
 interface SystemOptions extends Omit<WarningsOptions, "upkeep" | "replicas"> {
@@ -32,5 +35,6 @@ export function openSystem(options: SystemOptions): SystemRoom {
     upkeep,
     replicas,
     warnings: createWarnings({ ...options, upkeep, replicas }),
+    sealedTexts: createSealedTexts(options.store),
   };
 }

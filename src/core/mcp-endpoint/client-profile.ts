@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { randomId } from "../../base/ids.ts";
 import { isObject } from "../dialect/json-fields.ts";
+import type { ClientAbilities } from "../scripts/script-client.ts";
 import { type ClientLogLevel, readLogLevel } from "./log-level.ts";
 import { invalidParams, legacyVersions, modernVersion, RpcFailure, rpcCodes, supportedVersions } from "./protocol.ts";
 
@@ -9,6 +10,8 @@ export interface ClientProfile {
   readonly era: "modern" | "legacy";
   /** The client can ask its user to open a URL. */
   readonly opensUrls: boolean;
+  /** What scripts may ask it. */
+  readonly abilities: ClientAbilities;
   /** Name and version, for logs; empty: unknown. */
   readonly name: string;
   /** The random part of the session's ID; empty: none, as in the modern era. */
@@ -63,6 +66,7 @@ export function modernProfile(params: JsonObject): ClientProfile {
   return {
     era: "modern",
     opensUrls: opensUrls(capabilities),
+    abilities: abilitiesIn(capabilities),
     name: clientName(meta[metaKey("clientInfo")]),
     session: "",
     logLevel: asked === undefined ? undefined : readLogLevel(asked, metaField("logLevel"), 400),
@@ -76,7 +80,7 @@ const metaField = (name: string): string => `params._meta["${metaKey(name)}"]`;
 /** Returns the profile of a legacy request, from the ID of its session. Throws for an unknown version. */
 export function legacyProfile({ version, sessionId }: ProfileHeaders): ClientProfile {
   if (version !== undefined) requireSupported(version, legacyVersions);
-  return { era: "legacy", ...readSessionId(sessionId ?? ""), logLevel: undefined };
+  return { era: "legacy", abilities: noAbilities, ...readSessionId(sessionId ?? ""), logLevel: undefined };
 }
 
 function requireSupported(requested: string, versions: readonly string[]): void {
@@ -110,6 +114,14 @@ function readSessionId(text: string): Pick<ClientProfile, "opensUrls" | "name" |
 /** An empty `elicitation` means: forms only. */
 function opensUrls({ elicitation }: JsonObject): boolean {
   return isObject(elicitation) && isObject(elicitation["url"]);
+}
+
+/** Older clients are asked over a stream that stays open, which the endpoint does not have. */
+const noAbilities: ClientAbilities = { forms: false, sampling: false, roots: false };
+
+function abilitiesIn({ elicitation, sampling, roots }: JsonObject): ClientAbilities {
+  const forms = isObject(elicitation) && (isObject(elicitation["form"]) || elicitation["url"] === undefined);
+  return { forms, sampling: isObject(sampling), roots: isObject(roots) };
 }
 
 function clientName(info: JsonValue | undefined): string {

@@ -15,6 +15,8 @@ export const rpcCodes = {
   invalidParams: -32_602,
   internalError: -32_603,
   headerMismatch: -32_020,
+  /** The client has not declared a capability that the request needs. */
+  missingCapability: -32_021,
   unsupportedVersion: -32_022,
   /** Only before 2026-07-28. */
   resourceNotFound: -32_002,

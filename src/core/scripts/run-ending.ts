@@ -29,7 +29,8 @@ export const runOperation = (kind: Script_Kind): string => `script.${kindName(ki
 /** Returns the final state of a run with this outcome. */
 export function runStateOf(outcome: ScriptOutcome): Run_State {
   if (outcome.kind === "done") return Run_State.SUCCEEDED;
-  return outcome.failure.code === "cancelled" ? Run_State.CANCELLED : Run_State.FAILED;
+  const { code } = outcome.failure;
+  return code === "cancelled" || code === "input_required" ? Run_State.CANCELLED : Run_State.FAILED;
 }
 
 /** Marks a run as ended, with the reason. */
@@ -54,5 +55,6 @@ export function lastLines({ state, counts }: Run, failure: ScriptFailure | undef
   if (failure === undefined) return saved;
   const level = state === Run_State.CANCELLED ? ("info" as const) : ("error" as const);
   const { code, message, stack } = failure;
+  if (code === "input_required") return [...saved, { level, sentence: "the script asks its client", fields: {} }];
   return [...saved, { level, sentence: "the script failed", fields: { code, message, stack: stack.join(" < ") } }];
 }

@@ -201,6 +201,7 @@ export interface ScriptFailure {
   /**
    * `script_error`: the script threw. `action_error`: it threw an ActionError, with its payload. `deadline`, `busy`,
    * `memory`, `tool_calls`, `output_too_large`: it exceeded a limit. `cancelled`: aborted by the signal.
+   * `input_required`: its client must answer first, and calls again.
    * `invalid_input`, `invalid_output`: rejected by the schema. `host_error`: an internal failure.
    */
   readonly code:
@@ -214,6 +215,7 @@ export interface ScriptFailure {
     | "cancelled"
     | "invalid_input"
     | "invalid_output"
+    | "input_required"
     | "host_error";
   readonly message: string;
   /** Lines of the customer's own files, innermost first: `syncs/events.ts:12:5`. */

@@ -1,11 +1,14 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { requireToolWithin } from "../../broker/setup/caller.ts";
 import { isObject } from "../../core/dialect/json-fields.ts";
+import type { CallState } from "../../core/mcp-endpoint/input/call-state.ts";
 import { invalidParams, RpcFailure, rpcCodes } from "../../core/mcp-endpoint/protocol.ts";
 import { approvalIn } from "../../core/mcp-endpoint/request-state.ts";
 import type { EndpointTool } from "../../core/mcp-endpoint/tool.ts";
 import type { ConnectLinks } from "./connect-links.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
+import type { CallStates, StatefulCall } from "./input/call-states.ts";
+import { createInputDialog } from "./input/input-dialog.ts";
 import { promptResult } from "./prompts.ts";
 import { resourceAt, resourceContents } from "./resources.ts";
 import type { RpcRequest } from "./rpc-request.ts";
@@ -19,7 +22,7 @@ import {
   outputFor,
   resultFor,
 } from "./tool-results.ts";
-import type { RunTool, ToolAnswer } from "./tool-runner.ts";
+import type { RunTool, SettledAnswer } from "./tool-runner.ts";
 
 /** Methods that run a script or a tool of our own. */
 interface CallMethods {
@@ -31,6 +34,7 @@ interface CallMethods {
 interface CallMethodsOptions {
   readonly run: RunTool;
   readonly links: ConnectLinks;
+  readonly states: CallStates;
   readonly catalogOf: (caller: EndpointCaller) => Promise<ToolCatalog>;
 }
 
@@ -41,22 +45,48 @@ interface ActingCall {
   readonly catalog: ToolCatalog;
 }
 
+type CallEnding =
+  | { readonly settled: SettledAnswer; readonly keep: (result: JsonObject) => JsonObject }
+  | { readonly question: JsonObject }
+  | { readonly declined: Declined };
+
 type Declined = Parameters<typeof declinedResult>;
 
-export function createCallMethods({ run, links, catalogOf }: CallMethodsOptions): CallMethods {
+export function createCallMethods({ run, links, states, catalogOf }: CallMethodsOptions): CallMethods {
   /** Runs what a request has found, once its user has followed the link of the answer before. */
   async function answer(
     { params, client, caller, watch }: RpcRequest,
     { method, tool, given, catalog }: ActingCall,
-  ): Promise<ToolAnswer | { readonly declined: Declined }> {
-    const state = params["requestState"];
-    const approval = approvalIn(state);
+  ): Promise<CallEnding> {
+    const call = { method, tool: tool.name, given, caller };
+    const state = await states.open(params, call);
+    const { awaited } = state;
+    const approval = approvalIn(awaited);
     const asked = approval === "" ? connectRequest : approvalRequest;
     const reply = actionOf(params["inputResponses"], asked);
     if (reply === "decline" || reply === "cancel") return { declined: [reply, asked] };
-    if (reply === "accept" && typeof state === "string" && approval === "") await links.waitFor(state, caller);
-    return run({ method, tool, given, caller, client, catalog, approval, watch });
+    if (reply === "accept" && approval === "") await links.waitFor(awaited, caller);
+    const dialog = createInputDialog({ client, state, responses: params["inputResponses"] });
+    const found = await run({ method, tool, given, caller, client, catalog, approval, dialog, watch });
+    if (found.kind === "refusal") throw found.failure;
+    if (found.kind !== "questions") return { settled: found, keep: keeperOf(state, call) };
+    return {
+      question: {
+        resultType: "input_required",
+        inputRequests: found.requests,
+        requestState: states.seal(found.state, call),
+      },
+    };
   }
+
+  /** Returns what keeps the answers so far when the call must wait for a link or an approval. */
+  const keeperOf =
+    (state: CallState, call: StatefulCall) =>
+    (result: JsonObject): JsonObject => {
+      const { requestState: awaited } = result;
+      if (state.rounds === 0 || typeof awaited !== "string") return result;
+      return { ...result, requestState: states.seal({ ...state, awaited }, call) };
+    };
 
   return {
     async callTool(request) {
@@ -69,7 +99,8 @@ export function createCallMethods({ run, links, catalogOf }: CallMethodsOptions)
       const tool = catalog.all.get(name);
       if (tool === undefined) throw invalidParams(`unknown tool: ${name.slice(0, 100)}`);
       const found = await answer(request, { method: "tools/call", tool, given, catalog });
-      return "declined" in found ? declinedResult(...found.declined) : resultFor(found, client);
+      if ("question" in found) return found.question;
+      return "declined" in found ? declinedResult(...found.declined) : found.keep(resultFor(found.settled, client));
     },
     async getPrompt(request) {
       const { params, client, caller } = request;
@@ -82,8 +113,9 @@ export function createCallMethods({ run, links, catalogOf }: CallMethodsOptions)
       requireArguments(tool, given);
       const found = await answer(request, { method: "prompts/get", tool, given, catalog });
       if ("declined" in found) throw declined(found.declined);
-      const output = outputFor(found, client);
-      return output.kind === "question" ? output.question : promptResult(output.result);
+      if ("question" in found) return found.question;
+      const output = outputFor(found.settled, client);
+      return output.kind === "question" ? found.keep(output.question) : promptResult(output.result);
     },
     async readResource(request) {
       const { params, client, caller } = request;
@@ -95,8 +127,9 @@ export function createCallMethods({ run, links, catalogOf }: CallMethodsOptions)
       const { tool, given } = wanted;
       const found = await answer(request, { method: "resources/read", tool, given, catalog });
       if ("declined" in found) throw declined(found.declined);
-      const output = outputFor(found, client);
-      if (output.kind === "question") return output.question;
+      if ("question" in found) return found.question;
+      const output = outputFor(found.settled, client);
+      if (output.kind === "question") return found.keep(output.question);
       return { contents: resourceContents(tool, uri, output.result) };
     },
   };

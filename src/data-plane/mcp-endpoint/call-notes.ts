@@ -9,7 +9,7 @@ import type { WantedAccount } from "./tool-call.ts";
 import type { ActingMethod } from "./tool-gate.ts";
 
 /** How a call of a tool ended. */
-export type CallOutcome = "done" | "refused" | "failed" | "account_needed" | "held";
+export type CallOutcome = "done" | "refused" | "failed" | "account_needed" | "input_needed" | "held";
 
 /** Notes calls of tools in metrics, the log and the audit trail. Never notes arguments or results. */
 export interface ToolNotes {

@@ -11,6 +11,7 @@ import { createToolNotes } from "./call-notes.ts";
 import { complete } from "./completions.ts";
 import { createConnectLinks } from "./connect-links.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
+import { createCallStates } from "./input/call-states.ts";
 import type { RpcRequest, RpcResult } from "./rpc-request.ts";
 import type { ClientLogLevels } from "./streams/client-log-levels.ts";
 import { createSubscriptions } from "./streams/subscriptions.ts";
@@ -50,7 +51,7 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
   const notes = createToolNotes(broker, world);
   const run = createToolRunner({ broker, sendToProvider, links, notes, gate, dashboard });
   const catalogOf = (caller: EndpointCaller) => toolCatalogOf(caller, { broker, gate, rules: services.rules() });
-  const calls = createCallMethods({ run, links, catalogOf });
+  const calls = createCallMethods({ run, links, states: createCallStates(broker, world.now), catalogOf });
 
   async function list({ method, params, caller }: RpcRequest): Promise<JsonObject> {
     const catalog = await catalogOf(caller);

@@ -26,13 +26,15 @@ export async function callAction(
   requireScriptsWithin(call.caller.caller, call.name);
   return withConnection(broker, { call, integration, asked: asked === "" ? undefined : asked }, async (ref) => {
     await requireAccount(broker, ref);
+    const client = call.dialog.clientFor(ref.id);
     await call.admit({ integration, ref, spend: () => spendRequest(call.caller.caller) });
     const { noteProgress, noteLine, ended } = call.watch;
     const { run, outcome } = await broker.actions.run(
       { ref, name: script.name, input },
-      { noteProgress, noteLine: noteLine && ((line) => noteLine(line, call.name)), signal: ended() },
+      { noteProgress, noteLine: noteLine && ((line) => noteLine(line, call.name)), signal: ended(), client },
     );
     if (outcome.kind === "done") return actionResult(script, outcome.output ?? null);
+    call.dialog.requireAnswered();
     await requireLiveGrant(broker.connections, ref);
     throw faultOfAction(outcome.failure, run.id);
   });

@@ -5,6 +5,7 @@ import type { ToolContent } from "../../core/mcp-endpoint/content.ts";
 import type { ScriptLine, ScriptProgress } from "../../core/scripts/script.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
+import type { InputDialog } from "./input/input-dialog.ts";
 import type { Spend } from "./spend.ts";
 
 /** A call of a tool. */
@@ -16,6 +17,8 @@ export interface CalledTool {
   readonly noteConnection: (named: WantedAccount) => void;
   /** ID of the approval that the client names; empty: none. */
   readonly approval: string;
+  /** Through which the script of the call asks the client. */
+  readonly dialog: InputDialog;
   readonly watch: CallWatch;
   /**
    * Resolves once the call may act, as `ToolGate.admit`. Every tool calls it before it acts, but for one whose request

@@ -6,20 +6,20 @@ import type { ClientProfile } from "../../core/mcp-endpoint/client-profile.ts";
 import { RpcFailure, rpcCodes } from "../../core/mcp-endpoint/protocol.ts";
 import { approvalState } from "../../core/mcp-endpoint/request-state.ts";
 import type { ToolResult } from "./tool-call.ts";
-import type { ToolAnswer } from "./tool-runner.ts";
+import type { SettledAnswer } from "./tool-runner.ts";
 
 /** Name of the request for a URL, by which the client's answer is found. */
 export const connectRequest = "connect";
 export const approvalRequest = "approval";
 
-type WaitingAnswer = Extract<ToolAnswer, { readonly kind: "approval" }>;
-type LinkAnswer = Extract<ToolAnswer, { readonly kind: "link" }>;
+type WaitingAnswer = Extract<SettledAnswer, { readonly kind: "approval" }>;
+type LinkAnswer = Extract<SettledAnswer, { readonly kind: "link" }>;
 
 /**
  * Returns the result of a call in the form that the client takes. Throws the error by which older clients are asked to
  * open a URL.
  */
-export function resultFor(answer: ToolAnswer, client: ClientProfile): JsonObject {
+export function resultFor(answer: SettledAnswer, client: ClientProfile): JsonObject {
   switch (answer.kind) {
     case "result":
       return shownResult(answer.result);
@@ -38,7 +38,7 @@ type ScriptAnswer =
   | { readonly kind: "question"; readonly question: JsonObject };
 
 /** Does the same for methods whose results cannot say what is wrong. Throws `RpcFailure`. */
-export function outputFor(answer: ToolAnswer, client: ClientProfile): ScriptAnswer {
+export function outputFor(answer: SettledAnswer, client: ClientProfile): ScriptAnswer {
   switch (answer.kind) {
     case "result":
       return { kind: "output", result: answer.result };

@@ -11,6 +11,7 @@ import type { CallOutcome, ToolNotes } from "./call-notes.ts";
 import type { ConnectLink, ConnectLinks } from "./connect-links.ts";
 import { connectAccount, listConnections } from "./connection-tools.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
+import { type InputDialog, type InputEnding, InputNeeded } from "./input/input-dialog.ts";
 import { sendProviderRequest } from "./request-tool.ts";
 import { callAction, listRecords } from "./script-tools.ts";
 import { findTools } from "./search-tool.ts";
@@ -27,7 +28,10 @@ import type { ToolCatalog } from "./tool-catalog.ts";
 import type { ActingMethod, GatedCall, KnownIntegration, ToolGate } from "./tool-gate.ts";
 
 /** How a call ends. */
-export type ToolAnswer =
+export type ToolAnswer = SettledAnswer | InputEnding;
+
+/** How a call ends that its script did not interrupt with a question. */
+export type SettledAnswer =
   | { readonly kind: "result"; readonly result: ToolResult }
   | { readonly kind: "fault"; readonly fault: Fault }
   | { readonly kind: "approval"; readonly id: string; readonly page: string | undefined; readonly fault: Fault }
@@ -42,6 +46,7 @@ export interface ToolRequest {
   readonly catalog: ToolCatalog;
   /** ID of the approval that the client names; empty: none. */
   readonly approval: string;
+  readonly dialog: InputDialog;
   readonly watch: CallWatch;
 }
 
@@ -66,6 +71,7 @@ export function createToolRunner(services: RunnerServices): RunTool {
     try {
       return { kind: "result", result: await act(services, request, noteConnection) };
     } catch (error) {
+      if (error instanceof InputNeeded) return error.ending;
       if (!(error instanceof AccountNeeded)) return faultAnswer(faultOfStore(error), caller, dashboard());
       const { fault, connection } = error;
       const link = await links.linkFor(error, caller);
@@ -82,7 +88,7 @@ export function createToolRunner(services: RunnerServices): RunTool {
     const answer = await run(request, (named) => {
       connection = named;
     });
-    const code = answer.kind === "result" ? "" : answer.fault.code;
+    const code = codeOf(answer);
     notes.end(request, { outcome: outcomeOf(answer), code, connection, ms: performance.now() - since });
     return answer;
   };
@@ -141,7 +147,7 @@ async function act(
   request: ToolRequest,
   noteConnection: CalledTool["noteConnection"],
 ): Promise<ToolResult> {
-  const { tool, given, caller, catalog, approval, watch } = request;
+  const { tool, given, caller, catalog, approval, dialog, watch } = request;
   const { target } = tool;
   gate.requirePossible(gatedCall(request, integrationOf(request)));
   const call: CalledTool = {
@@ -150,6 +156,7 @@ async function act(
     given,
     noteConnection,
     approval,
+    dialog,
     watch,
     async admit({ integration, ref, spend }) {
       // A connection that was just deleted is missing; one that comes later was not judged.
@@ -177,11 +184,27 @@ async function act(
   }
 }
 
+function codeOf(answer: ToolAnswer): string {
+  switch (answer.kind) {
+    case "result":
+    case "questions":
+      return "";
+    case "refusal":
+      return "input_refused";
+    case "fault":
+    case "approval":
+    case "link":
+      return answer.fault.code;
+  }
+}
+
 const refusals: ReadonlySet<string> = new Set(["missing_scope", "not_in_session", "denied_by_policy"]);
 
 function outcomeOf(answer: ToolAnswer): CallOutcome {
   if (answer.kind === "link") return "account_needed";
   if (answer.kind === "approval") return "held";
+  if (answer.kind === "questions") return "input_needed";
+  if (answer.kind === "refusal") return "failed";
   if (answer.kind === "fault") return refusals.has(answer.fault.code) ? "refused" : "failed";
   return answer.result.isError === true ? "failed" : "done";
 }

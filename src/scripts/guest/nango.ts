@@ -35,6 +35,8 @@ const plain = [
   "releaseLock",
   "releaseAllLocks",
   "progress",
+  "askClient",
+  "getMcpClient",
 ] as const;
 const plainOfSyncs = [
   "getCheckpoint",

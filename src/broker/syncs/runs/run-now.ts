@@ -13,8 +13,9 @@ import {
   type ScriptProgress,
   scriptNames,
 } from "../../../core/scripts/script.ts";
+import type { ScriptClient } from "../../../core/scripts/script-client.ts";
 import { baseVariant, newRun, runOf, startedRun } from "../../../core/scripts/sync-state.ts";
-import { createRedaction } from "../../../core/secrets/redaction.ts";
+import { createRedaction, redactJson } from "../../../core/secrets/redaction.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
 import { type Run, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
@@ -47,6 +48,8 @@ export interface ImmediateRunRequest {
   readonly noteProgress?: ((progress: ScriptProgress) => void) | undefined;
   /** Called with each line that the script logs, without secrets of the connection. */
   readonly noteLine?: ((line: ScriptLine) => void) | undefined;
+  /** Gets the script's questions without secrets of the connection. */
+  readonly client?: ScriptClient | undefined;
   /**
    * The connection is about to be created: a request that the provider rejects is not repeated with stored credentials.
    */
@@ -107,8 +110,7 @@ export function createRunNow({
     isDryRun = false,
     checkpoint,
     lastSyncDate,
-    noteProgress,
-    noteLine,
+    ...waiting
   }) => {
     const { environment, integration, id: connectionId } = ref;
     const kind = kinds[script.kind];
@@ -116,13 +118,12 @@ export function createRunNow({
     const place = { ref, name: script.name, variant: baseVariant };
     const environmentId = destinations.environmentByName(environment)?.id ?? "";
     const id = sequentialId(beganMs);
-    const waiting = newRun({ ...place, id, kind, cause, lane: "", dueMs: beganMs, environmentId, starter });
+    const queued = newRun({ ...place, id, kind, cause, lane: "", dueMs: beganMs, environmentId, starter });
     const log = logs.begin({ operation: runOperation(kind), environment, integration, connectionId, secrets: [] });
-    const running = startedRun(waiting, { nowMs: beganMs, version: script.version });
+    const running = startedRun(queued, { nowMs: beganMs, version: script.version });
     log.show(id, ...scriptNames(script));
     log.info("a script runs", { script: script.name, version: script.version, cause });
     const used = rememberCredentials(live);
-    const redacted = (text: string) => createRedaction(used.secrets())(text);
     const dryRun = isDryRun && script.kind === "sync" ? createDryRun(script, checkpoint) : undefined;
     const signal = callerSignal ?? new AbortController().signal;
     const since = performance.now();
@@ -138,9 +139,7 @@ export function createRunNow({
       isDryRun,
       isDraft,
       isNested: row === "nested",
-      noteProgress:
-        noteProgress && (({ message, ...rest }) => noteProgress({ ...rest, message: message && redacted(message) })),
-      noteLine: noteLine && (({ level, message }) => noteLine({ level, message: redacted(message) })),
+      ...withoutSecrets(waiting, used.secrets),
     });
     const raw = await scripts
       .run(script, {
@@ -174,8 +173,35 @@ export function createRunNow({
     const endedRun = endRun(running, state, failure);
     const run: Run = { ...runOf(endedRun), logId: log.id, duration: durationFromMs(Math.round(ms)) };
     const { run: stored, changes } = runs.withResult({ ...endedRun, run }, { output, failure });
-    const endedLog = log.end({ failed: failure !== undefined, last: lastLines(run, failure) });
+    const endedLog = log.end({
+      failed: failure !== undefined && failure.code !== "input_required",
+      last: lastLines(run, failure),
+    });
     if (!isDryRun) await store.commit([...runs.added(stored, input), ...changes, ...endedLog.changes()]);
     return { run, outcome, lines: endedLog.lines, ...(dryRun && { dryRun: dryRun.report() }) };
+  };
+}
+
+type WaitingCaller = Pick<ImmediateRunRequest, "client" | "noteProgress" | "noteLine">;
+
+/** Returns what the caller is told and asked while it waits, without secrets of the connection. */
+function withoutSecrets({ client, noteProgress, noteLine }: WaitingCaller, secrets: () => string[]): WaitingCaller {
+  const redacted = (text: string) => createRedaction(secrets())(text);
+  return {
+    client: client && withoutSecretsOf(client, secrets),
+    noteProgress:
+      noteProgress && (({ message, ...rest }) => noteProgress({ ...rest, message: message && redacted(message) })),
+    noteLine: noteLine && (({ level, message }) => noteLine({ level, message: redacted(message) })),
+  };
+}
+
+/** Removes known secrets from questions. Text that only looks random stays: a form names fields and values with it. */
+function withoutSecretsOf({ abilities, ask }: ScriptClient, secrets: () => string[]): ScriptClient {
+  return {
+    abilities,
+    async ask(questions) {
+      const redact = createRedaction(secrets(), new Set(), { guesses: false });
+      return ask(redactJson(questions, redact) as JsonObject);
+    },
   };
 }

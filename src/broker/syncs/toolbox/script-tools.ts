@@ -1,6 +1,7 @@
 import { Fault } from "../../../base/fault.ts";
 import type { World } from "../../../base/world.ts";
 import { type ScriptTools, ToolFailure } from "../../../core/scripts/script.ts";
+import { clientTools } from "./client-tools.ts";
 import { type ConnectionToolsOptions, createConnectionTools } from "./connection-tools.ts";
 import { lockTools } from "./lock-tools.ts";
 import { progressTools } from "./progress-tools.ts";
@@ -33,6 +34,7 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
     ...createRecordTools(),
     ...lockTools,
     ...progressTools,
+    ...clientTools,
   };
 
   return {

@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { ScriptLine, ScriptProgress } from "../../../core/scripts/script.ts";
+import type { ScriptClient } from "../../../core/scripts/script-client.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { LogWriter } from "../../audit/logs.ts";
 import type { NoteSent } from "../../credentials/connection-request.ts";
@@ -38,6 +39,8 @@ export interface ToolsRun {
   readonly noteProgress?: ((progress: ScriptProgress) => void) | undefined;
   /** Called with each line that the script logs; undefined: no caller asks. */
   readonly noteLine?: ((line: ScriptLine) => void) | undefined;
+  /** Answers questions of the script; undefined: no client can. */
+  readonly client?: ScriptClient | undefined;
 }
 
 /** Additional tools for a sync's run. Each rejects once another process has ended the run. */

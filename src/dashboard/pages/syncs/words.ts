@@ -82,6 +82,7 @@ const remedies: Readonly<Record<string, string>> = {
   interrupted: "The process ended during the run. It runs once more by itself.",
   host_error: "Try again. If it happens again, look at the log of the process.",
   busy: "Too many scripts run at once. Try again in a moment.",
+  input_required: "The client was asked, and calls again with the answers: look at the next run.",
   paused: "The sync is paused, so the webhook was not handled. Resume the sync to handle webhooks.",
 };
 
