@@ -24,7 +24,7 @@ const ping = `
 async function ready(settings: object = {}) {
   const all = await served({
     settings,
-    others: { [key]: { "actions/pay.ts": pay, "actions/ping.ts": ping } },
+    others: { [key]: { "actions/pay.ts": pay, "actions/ping.ts": ping, "actions/ask-word.ts": askWord } },
   });
   const { rest, client } = all.sidecar;
   const { status } = await rest("POST", "/connections", {
@@ -49,6 +49,17 @@ async function ready(settings: object = {}) {
   const remove = (id: string) => policies.deletePolicy({ environment: "dev", id });
   return { all, answer, put, remove, decider };
 }
+
+const askWord = `
+  import { createAction } from "latchkey/scripts";
+  export default createAction({
+    description: "Asks for a word.",
+    exec: async (nango: any) => {
+      const schema = { type: "object", properties: { word: { type: "string" } } };
+      const { word } = await nango.askClient({ word: { kind: "form", message: "Word?", schema } });
+      return "said " + word.content.word;
+    },
+  });`;
 
 const codeOf = async (answer: ReturnType<typeof callTool>) => (await answer).result?.structuredContent?.error?.code;
 
@@ -121,6 +132,29 @@ it("judges every own tool by policies, hides what they refuse, and fails closed"
   const inner = { name: "sandbox-api-key_pay", arguments: { amount: 1 } };
   expect(await codeOf(callTool(all, "call_tool", inner))).toBe("denied_by_policy");
   expect(await codeOf(callTool(all, inner.name, inner.arguments))).toBe(undefined);
+});
+
+it("keeps the answers of a client while its call waits for an approval", async () => {
+  const { all, put, answer, decider } = await ready();
+  const call = async (more: object = {}) => {
+    const params = { name: "sandbox-api-key_ask-word", arguments: {}, ...more };
+    return (await modernCall(all, "tools/call", params, { capabilities: { elicitation: {} } })).body.result;
+  };
+  const asked = await call();
+  expect(asked.inputRequests.word.params.message).toBe("Word?");
+  await put("words", PolicyEffect.HOLD, 'mcp.tool == "sandbox-api-key_ask-word"');
+  const answered = {
+    requestState: asked.requestState,
+    inputResponses: { word: { action: "accept", content: { word: "fig" } } },
+  };
+  // The policy counts within moments.
+  await expect.poll(async () => (await call(answered)).resultType, patient).toBe("input_required");
+  const held = await call(answered);
+  expect(held.inputRequests).toBeUndefined();
+  const { body } = await all.sidecar.rest("GET", "/approvals?state=waiting", { key: decider });
+  expect(body.approvals).toHaveLength(1);
+  await answer(body.approvals[0].id, "approve");
+  expect((await call({ requestState: held.requestState })).content[0].text).toBe("said fig");
 });
 
 it("holds calls until a person has approved exactly this one", async () => {
