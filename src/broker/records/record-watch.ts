@@ -56,7 +56,10 @@ export function createRecordWatch({ store, collections, connections, world }: Re
     }
 
     await begin();
-    const states = await Promise.all(places.map(stateOf));
+    const states = await Promise.all(places.map(stateOf)).catch((error: unknown) => {
+      watch?.close();
+      throw error;
+    });
     world.metrics.watchers.inc();
     return {
       async taken() {
