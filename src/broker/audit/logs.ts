@@ -47,6 +47,8 @@ export interface LogWriter {
   redactedFailure(failure: ScriptFailure): ScriptFailure;
   /** Adds secrets that were not known at the start, such as a newly issued token. */
   hide(...secrets: readonly string[]): void;
+  /** Returns the secrets known so far. */
+  hidden(): readonly string[];
   /**
    * Returns the lines from a position on, for a live view: without the secrets known so far, and those of `hidden`. Not
    * all lines are kept: `missed` says how many are gone, between the position and the first returned line.
@@ -161,6 +163,7 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
     hide(...more) {
       for (const secret of more) secrets.add(secret);
     },
+    hidden: () => [...secrets],
     linesFrom(position, hidden) {
       const { head, tail, count } = collector;
       const all = { head, tail: [...tail, ...behind], count: count + behind.length };

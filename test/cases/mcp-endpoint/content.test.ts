@@ -71,11 +71,26 @@ const scripts = {
     return true;`,
     "input: z.object({ secret: z.string() }),",
   ),
+  "actions/confide.ts": action(
+    { kind: "tool" },
+    `const [{ value }] = await nango.getEnvironmentVariables();
+    await nango.log("with " + value);
+    await nango.progress({ progress: 1, message: "at " + value });
+    const schema = { type: "object", properties: {} };
+    await nango.askClient({ word: { kind: "form", message: "Of " + value, schema } });`,
+  ),
   "actions/broken.ts": action({ kind: "resource", uri: "no uri" }, "return 1;"),
 };
 
+/** Looks like words: only code that knows it can remove it. */
+const variable = "correct horse battery staple";
+
 async function ready(): Promise<Connecting> {
-  const all = await served({ scripts: { "syncs/documents.ts": documents }, others: { [key]: scripts } });
+  const all = await served({
+    scripts: { "syncs/documents.ts": documents },
+    others: { [key]: scripts },
+    variables: { MAILER: variable },
+  });
   for (const id of ["ada", "bob"]) {
     const { status } = await all.sidecar.rest("POST", "/connections", {
       body: {
@@ -116,6 +131,7 @@ it("answers with content, prompts and resources of scripts, for their connection
     "list_connections",
     "connect_account",
     "sandbox-api-key_chart",
+    "sandbox-api-key_confide",
     "sandbox-api-key_forever",
     "sandbox-api-key_late",
     "sandbox-api-key_silent",
@@ -316,6 +332,37 @@ it("sends what an action logs to clients that ask for it, from the level that th
   expect((await refused({ level: "info" })).error).toMatchObject({
     message: expect.stringContaining("Mcp-Session-Id"),
   });
+});
+
+it("tells and asks clients without the variables that an action has read, as its log has them", async () => {
+  const all = await ready();
+  const params = {
+    name: "sandbox-api-key_confide",
+    arguments: { connection: "ada" },
+    _meta: {
+      "io.modelcontextprotocol/protocolVersion": modern,
+      "io.modelcontextprotocol/clientCapabilities": { elicitation: {} },
+      "io.modelcontextprotocol/logLevel": "debug",
+      progressToken: "p",
+    },
+  };
+  const answer = await fetch(`${all.sidecar.data}/mcp`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${secretKey}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": modern,
+      "mcp-method": "tools/call",
+      "mcp-name": params.name,
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params }),
+  });
+  expect(eventsIn(await answer.text())).toMatchObject([
+    { method: "notifications/message", params: { data: "with [redacted]" } },
+    { method: "notifications/progress", params: { message: "at [redacted]" } },
+    { result: { inputRequests: { word: { params: { message: "Of [redacted]" } } } } },
+  ]);
 });
 
 /** Calls a tool, and leaves at the signal. */

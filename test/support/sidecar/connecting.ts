@@ -36,6 +36,8 @@ interface ConnectingOptions {
   readonly integrations?: readonly object[];
   /** Further settings of the configuration file. */
   readonly settings?: object;
+  /** Variables of the scripts. */
+  readonly variables?: Readonly<Record<string, string>>;
   /** The origin of the application's pages; default: `appOrigin`. */
   readonly origin?: string;
 }
@@ -45,7 +47,7 @@ export async function connecting(options: ConnectingOptions = {}): Promise<Conne
   const sandbox = await started({ behaviour: { consent: "allow" }, ...options.sandbox });
   const config = {
     ...options.settings,
-    environments: [{ name: "dev", allowed_origins: [options.origin ?? appOrigin] }],
+    environments: [{ name: "dev", allowed_origins: [options.origin ?? appOrigin], variables: options.variables ?? {} }],
     providers: [...describeProviders(sandbox.origin), ...(options.providers?.(sandbox.origin) ?? [])],
     integrations: [
       ...["sandbox-files", "sandbox-unified", "sandbox-calendar", "sandbox-oauth1"].map((provider) => ({

@@ -15,6 +15,7 @@ import {
 } from "../../../core/scripts/script.ts";
 import type { ScriptClient } from "../../../core/scripts/script-client.ts";
 import { baseVariant, newRun, runOf, startedRun } from "../../../core/scripts/sync-state.ts";
+import { createGrowingRedaction } from "../../../core/secrets/growing-redaction.ts";
 import { createRedaction, redactJson } from "../../../core/secrets/redaction.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
@@ -44,11 +45,11 @@ export interface ImmediateRunRequest {
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
   readonly row: ScriptJob["row"];
-  /** Called when the script says how far it is, without secrets of the connection. */
+  /** Called when the script says how far it is, without secrets that the run knows. */
   readonly noteProgress?: ((progress: ScriptProgress) => void) | undefined;
-  /** Called with each line that the script logs, without secrets of the connection. */
+  /** Called with each line that the script logs, without secrets that the run knows. */
   readonly noteLine?: ((line: ScriptLine) => void) | undefined;
-  /** Gets the script's questions without secrets of the connection. */
+  /** Gets the script's questions without secrets that the run knows. */
   readonly client?: ScriptClient | undefined;
   /**
    * The connection is about to be created: a request that the provider rejects is not repeated with stored credentials.
@@ -139,7 +140,8 @@ export function createRunNow({
       isDryRun,
       isDraft,
       isNested: row === "nested",
-      ...withoutSecrets(waiting, used.secrets),
+      // The log also knows the variables of the environment that the script has read.
+      ...withoutSecrets(waiting, () => [...used.secrets(), ...log.hidden()]),
     });
     const raw = await scripts
       .run(script, {
@@ -184,14 +186,14 @@ export function createRunNow({
 
 type WaitingCaller = Pick<ImmediateRunRequest, "client" | "noteProgress" | "noteLine">;
 
-/** Returns what the caller is told and asked while it waits, without secrets of the connection. */
+/** Returns what the caller is told and asked while it waits, without secrets that the run knows. */
 function withoutSecrets({ client, noteProgress, noteLine }: WaitingCaller, secrets: () => string[]): WaitingCaller {
-  const redacted = (text: string) => createRedaction(secrets())(text);
+  const redact = createGrowingRedaction(secrets);
   return {
     client: client && withoutSecretsOf(client, secrets),
     noteProgress:
-      noteProgress && (({ message, ...rest }) => noteProgress({ ...rest, message: message && redacted(message) })),
-    noteLine: noteLine && (({ level, message }) => noteLine({ level, message: redacted(message) })),
+      noteProgress && (({ message, ...rest }) => noteProgress({ ...rest, message: message && redact(message) })),
+    noteLine: noteLine && (({ level, message }) => noteLine({ level, message: redact(message) })),
   };
 }
 

@@ -3,6 +3,7 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { secretValues } from "../../../../src/broker/audit/secret-values.ts";
 import { keptFields, keptText, type LogFieldValues, maxTextLength } from "../../../../src/core/logs/log-fields.ts";
+import { createGrowingRedaction } from "../../../../src/core/secrets/growing-redaction.ts";
 import { createRedaction } from "../../../../src/core/secrets/redaction.ts";
 import { CredentialsSchema } from "../../../../src/gen/latchkey/v1/credentials_pb.ts";
 import { below, seeded } from "../../../support/runner/seeded.ts";
@@ -137,4 +138,22 @@ it("knows the secret fields of credentials, at any depth", () => {
     },
   });
   expect(secretValues(CredentialsSchema, credentials).sort()).toEqual(["at", "at", "cs", "it", "rt"]);
+});
+
+it("prepares a growing redaction once for the same secrets, and again for another", () => {
+  let secrets = ["first secret"];
+  let prepared = 0;
+  const redact = createGrowingRedaction(
+    () => [...secrets],
+    (now) => {
+      prepared += 1;
+      return createRedaction(now);
+    },
+  );
+  const text = "a first secret, another word";
+  for (let i = 0; i < 3; i += 1) expect(redact(text)).toBe("a [redacted], another word");
+  expect(prepared).toBe(1);
+  secrets = ["another word"];
+  expect(redact(text)).toBe("a first secret, [redacted]");
+  expect(prepared).toBe(2);
 });
