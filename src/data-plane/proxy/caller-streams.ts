@@ -65,7 +65,7 @@ export function createCallerStreams(access: Pick<Access, "currentCaller">): Call
 
   function sweep(): void {
     const nowMs = performance.now();
-    for (const call of calls.now()) look(call, nowMs);
+    for (const call of calls.now()) if (calls.has(call)) look(call, nowMs);
     for (const [tunnel, { caller, isWithin, cut }] of tunnels) {
       if (isAllowed(caller, isWithin)) continue;
       tunnels.delete(tunnel);
