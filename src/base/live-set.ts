@@ -1,14 +1,15 @@
+/** A member of a `LiveSet`, of one at a time. */
+export interface LiveMember {
+  /** Written only by the set: the place in it, or -1. */
+  place: number;
+}
+
 /**
  * A set for what comes and goes with every request. V8's Set and Map copy their table again and again as members change,
  * and each old table points to the next. Once one of them is in the old generation, all later tables survive with
  * everything that was in them: each young collection then copies whole requests, until a full collection ends the
  * chain. This set keeps one array.
  */
-export interface LiveMember {
-  /** Written only by the set: its place there, or -1. A member is in one set at a time. */
-  place: number;
-}
-
 export class LiveSet<M extends LiveMember> {
   readonly #all: (M | undefined)[] = [];
   #size = 0;
@@ -43,7 +44,7 @@ export class LiveSet<M extends LiveMember> {
     return true;
   }
 
-  /** Those that are members now, so that any of them may leave while they are visited. */
+  /** Returns a copy, so that members may leave while it is visited. */
   now(): M[] {
     return this.#all.slice(0, this.#size) as M[];
   }

@@ -73,7 +73,7 @@ export class StreamExchange implements Exchange, StreamOwner, LiveMember {
     this.#stream = session.open(this, streamHeadOf(head, origin.scheme), body === "none", neverIndexed);
   }
 
-  /** For how long nothing happened, as far as calls of this function tell. */
+  /** Returns for how long nothing has happened. It notices activity only when it is called. */
   idleMs(nowMs: number): number {
     if (this.activity !== this.#activityBefore) {
       this.#activityBefore = this.activity;

@@ -10,8 +10,8 @@ const rowCount = 64;
 const rowOf = (id: number): number => (id >>> 1) % rowCount;
 
 /**
- * The open streams of a connection by ID. Not a Map, for the reason that `LiveSet` gives; for the same reason a stream
- * that leaves points to no other.
+ * The open streams of a connection by ID. A Map would keep closed streams alive, as `LiveSet` explains. So would a
+ * closed stream that points to an open one.
  */
 export class StreamTable<S extends Listed> {
   readonly #rows: (S | undefined)[] = new Array<S | undefined>(rowCount).fill(undefined);
@@ -27,7 +27,7 @@ export class StreamTable<S extends Listed> {
     return one;
   }
 
-  /** `one` must have an ID of its own. */
+  /** No other stream in the table may have the ID. */
   add(one: S): void {
     const row = rowOf(one.id);
     one.following = this.#rows[row];
@@ -50,7 +50,7 @@ export class StreamTable<S extends Listed> {
     this.#size -= 1;
   }
 
-  /** Those that are open now, by ID, so that any of them may close while they are visited. */
+  /** Returns a copy, in the order of IDs, so that streams may close while it is visited. */
   now(): S[] {
     const all: S[] = [];
     for (const first of this.#rows) {
