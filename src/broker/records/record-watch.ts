@@ -41,10 +41,11 @@ export function createRecordWatch({ store, collections, connections, world }: Re
     const touched = new Set<string>();
     let watch: Watch | undefined;
     let isLost = false;
+    let isClosed = false;
 
     async function begin(): Promise<void> {
       isLost = false;
-      watch = await store.watch(store.status().revision, {
+      const begun = await store.watch(store.status().revision, {
         spaces: [recordModels.name],
         onCommit({ changes }) {
           for (const { key } of changes) if (keys.includes(key)) touched.add(key);
@@ -53,6 +54,8 @@ export function createRecordWatch({ store, collections, connections, world }: Re
           isLost = true;
         },
       });
+      if (isClosed) begun.close();
+      else watch = begun;
     }
 
     await begin();
@@ -77,6 +80,7 @@ export function createRecordWatch({ store, collections, connections, world }: Re
         return changed;
       },
       close() {
+        isClosed = true;
         watch?.close();
         world.metrics.watchers.dec();
       },

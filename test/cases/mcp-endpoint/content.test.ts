@@ -5,6 +5,7 @@ import type { Connecting } from "../../support/sidecar/connecting.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 import {
   callTool,
+  connectByKey,
   documents,
   follow,
   integration,
@@ -91,16 +92,7 @@ async function ready(): Promise<Connecting> {
     others: { [key]: scripts },
     variables: { MAILER: variable },
   });
-  for (const id of ["ada", "bob"]) {
-    const { status } = await all.sidecar.rest("POST", "/connections", {
-      body: {
-        provider_config_key: key,
-        connection_id: id,
-        credentials: { type: "API_KEY", apiKey: "sandbox-api-key" },
-      },
-    });
-    expect(status).toBe(201);
-  }
+  await connectByKey(all, key, ["ada", "bob"]);
   return all;
 }
 

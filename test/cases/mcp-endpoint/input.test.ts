@@ -4,7 +4,7 @@ import { readFormSchema } from "../../../src/core/mcp-endpoint/input/form-schema
 import { readQuestions } from "../../../src/core/mcp-endpoint/input/questions.ts";
 import { Run_State, SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
-import { legacyCall, modernCall, served } from "./served.ts";
+import { connectByKey, legacyCall, modernCall, served } from "./served.ts";
 
 const key = "sandbox-api-key";
 const action = (body: string, more = "") => `
@@ -35,16 +35,7 @@ const scripts = {
 
 async function ready(): Promise<Connecting> {
   const all = await served({ scripts: {}, others: { [key]: scripts } });
-  for (const id of ["ada", "bob"]) {
-    const { status } = await all.sidecar.rest("POST", "/connections", {
-      body: {
-        provider_config_key: key,
-        connection_id: id,
-        credentials: { type: "API_KEY", apiKey: "sandbox-api-key" },
-      },
-    });
-    expect(status).toBe(201);
-  }
+  await connectByKey(all, key, ["ada", "bob"]);
   return all;
 }
 

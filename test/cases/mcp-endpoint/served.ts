@@ -50,6 +50,16 @@ export async function served(
   return connecting({ ...options, sidecar: { ...options.sidecar, env } });
 }
 
+/** Creates connections whose credentials are the key of the sandbox. */
+export async function connectByKey({ sidecar }: Connecting, key: string, ids: readonly string[]): Promise<void> {
+  for (const id of ids) {
+    const credentials = { type: "API_KEY", apiKey: "sandbox-api-key" };
+    const body = { provider_config_key: key, connection_id: id, credentials };
+    const { status } = await sidecar.rest("POST", "/connections", { body });
+    if (status !== 201) throw new Error(`${id} was not connected: ${status}`);
+  }
+}
+
 /** Follows a connect link as a user does, to the end. */
 export async function follow(all: Connecting, link: string): Promise<void> {
   const token = new URL(link).searchParams.get("session_token") ?? "";

@@ -48,7 +48,7 @@ export function createCallStates({ sealedTexts }: Pick<Broker, "sealedTexts">, n
         throw invalidParams("`requestState` is too old, was changed, or is of another call: call again without it");
       }
       const state = withResponses(before, inputResponses);
-      if (JSON.stringify(state.answers).length > maxAnswerBytes) {
+      if (Buffer.byteLength(JSON.stringify(state.answers)) > maxAnswerBytes) {
         throw invalidParams(`the answers of a call must have at most ${maxAnswerBytes / 1024} KiB`);
       }
       return state;

@@ -58,8 +58,7 @@ export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world
   const enter = createSubscriptionSlots();
 
   /** Returns what a URI names; undefined: no saved records, or none that the caller may read. */
-  async function recordsAt(uri: string, caller: EndpointCaller): Promise<WatchedRecords | undefined> {
-    const catalog = await catalogOf(caller);
+  async function recordsAt(uri: string, { caller, catalog }: Reader): Promise<WatchedRecords | undefined> {
     const { tool, given = {} } = resourceAt(catalog.resources, uri) ?? {};
     if (tool?.target.kind !== "records") return undefined;
     const { integration, model } = tool.target;
@@ -82,23 +81,29 @@ export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world
 
   /** Writes changes until the client leaves, the time is over, or the caller may not read what has changed. */
   async function follow({ id, watched, caller }: OpenSubscription, to: AnswerStream): Promise<void> {
-    const uris = watched.map(({ uri }) => uri);
     const leaving = caller.leaving();
     const watch = await records.watch(watched.map(({ scope }) => scope));
     const events = subscriptionEvents(id, to);
-    const pending = new Set<number>();
+    const changed = new Set<WatchedRecords>();
     const endMs = performance.now() + maxMs;
     try {
-      events.acknowledge(uris);
+      events.acknowledge(watched.map(({ uri }) => uri));
       while (performance.now() < endMs) {
         if (await hasLeft(leaving)) return;
         const now = endpointCallerNow(caller);
-        for (const n of await watch.taken()) pending.add(n);
-        for (const n of to.isFull() ? [] : pending) {
-          pending.delete(n);
-          const uri = uris[n] ?? "";
-          if ((await recordsAt(uri, now)) === undefined) return events.end(serverInfo);
-          events.updated(uri);
+        for (const n of await watch.taken()) {
+          const one = watched[n];
+          if (one !== undefined) changed.add(one);
+        }
+        if (changed.size > 0 && !to.isFull()) {
+          const reader = { caller: now, catalog: await catalogOf(now) };
+          for (const { uri, scope } of changed) {
+            const found = await recordsAt(uri, reader);
+            // A URI without the ID of a connection names the only one, which may be another by now.
+            if (found?.scope.connection.id !== scope.connection.id) return events.end(serverInfo);
+            events.updated(uri);
+          }
+          changed.clear();
         }
         events.keepAlive();
       }
@@ -119,7 +124,8 @@ export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world
     const wanted = urisIn(params);
     const leave = enter(caller);
     try {
-      const found = await Promise.all(wanted.map((uri) => recordsAt(uri, caller)));
+      const reader = { caller, catalog: await catalogOf(caller) };
+      const found = await Promise.all(wanted.map((uri) => recordsAt(uri, reader)));
       const watched = found.filter((one) => one !== undefined);
       const stream = (to: AnswerStream) =>
         follow({ id, watched, caller }, to)
@@ -170,6 +176,12 @@ function subscriptionEvents(id: RpcId, to: AnswerStream) {
       write(eventOf(resultResponse(id, { resultType: "complete", _meta })));
     },
   };
+}
+
+/** A caller, with the tools and resources that it has now. */
+interface Reader {
+  readonly caller: EndpointCaller;
+  readonly catalog: ToolCatalog;
 }
 
 interface OpenSubscription {
