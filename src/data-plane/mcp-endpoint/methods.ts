@@ -3,6 +3,7 @@ import { version } from "../../base/version.ts";
 import type { World } from "../../base/world.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { SendToProvider } from "../../broker/traffic/send-to-provider.ts";
+import { isObject } from "../../core/dialect/json-fields.ts";
 import { negotiatedVersion, newSessionId, serverInfoKey } from "../../core/mcp-endpoint/client-profile.ts";
 import { pageOf } from "../../core/mcp-endpoint/page.ts";
 import { RpcFailure, rpcCodes, supportedVersions } from "../../core/mcp-endpoint/protocol.ts";
@@ -117,7 +118,8 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
     if (request.client.era === "legacy") return legacyResult(request);
     if (request.method === "subscriptions/listen") return listen(request);
     const result = await modernResult(request);
-    return { result: { resultType: "complete", ...result, _meta: { [serverInfoKey]: serverInfo } } };
+    const meta = isObject(result["_meta"]) ? result["_meta"] : {};
+    return { result: { resultType: "complete", ...result, _meta: { ...meta, [serverInfoKey]: serverInfo } } };
   };
 }
 

@@ -11,6 +11,8 @@ import type { SettledAnswer } from "./tool-runner.ts";
 /** Name of the request for a URL, by which the client's answer is found. */
 export const connectRequest = "connect";
 export const approvalRequest = "approval";
+/** Where a result's `_meta` has its error. */
+const errorKey = "latchkey/error";
 
 type WaitingAnswer = Extract<SettledAnswer, { readonly kind: "approval" }>;
 type LinkAnswer = Extract<SettledAnswer, { readonly kind: "link" }>;
@@ -24,7 +26,7 @@ export function resultFor(answer: SettledAnswer, client: ClientProfile): JsonObj
     case "result":
       return shownResult(answer.result);
     case "fault":
-      return toolResult(faultJson(answer.fault), true);
+      return errorResult(errorOf(answer.fault));
     case "link":
       return linkResult(answer, client);
     case "approval":
@@ -72,7 +74,7 @@ export const declinedMessage = (
 export const declinedResult = (
   reply: "decline" | "cancel",
   asked: typeof connectRequest | typeof approvalRequest,
-): JsonObject => toolResult({ error: declined[asked][reply] }, true);
+): JsonObject => errorResult(declined[asked][reply]);
 
 const declined = {
   [connectRequest]: {
@@ -105,15 +107,21 @@ function toolResult(value: JsonValue, isError: boolean): JsonObject {
   };
 }
 
-function faultJson({ code, message, hint, script, payload }: Fault): JsonObject {
+/**
+ * As text for all clients, and in `_meta` for programs. Not as `structuredContent`: clients hold it against the tool's
+ * output schema, also in errors, and would show its mistakes instead of the message.
+ */
+function errorResult(error: JsonObject, text = JSON.stringify({ error })): JsonObject {
+  return { content: [{ type: "text", text }], isError: true, _meta: { [errorKey]: error } };
+}
+
+function errorOf({ code, message, hint, script, payload }: Fault): JsonObject {
   return {
-    error: {
-      code: script?.code ?? code,
-      message,
-      ...(hint !== undefined && { hint }),
-      ...(payload !== undefined && { payload }),
-      doc_url: docUrlOf(code),
-    },
+    code: script?.code ?? code,
+    message,
+    ...(hint !== undefined && { hint }),
+    ...(payload !== undefined && { payload }),
+    doc_url: docUrlOf(code),
   };
 }
 
@@ -122,8 +130,8 @@ function linkResult(answer: LinkAnswer, client: ClientProfile): JsonObject {
   const message = messageOf(answer);
   if (!client.opensUrls) {
     const { code } = answer.fault;
-    const error = { code, message: `${message} Give the user this link, then call the tool again: ${url}` };
-    return { ...toolResult({ error, connect_link: url }, true), content: [{ type: "text", text: error.message }] };
+    const text = `${message} Give the user this link, then call the tool again: ${url}`;
+    return errorResult({ code, message: text, connect_link: url }, text);
   }
   // The state says only what to wait for: the call is judged again, as if it were the first.
   return urlResult({ name: connectRequest, message, url, state: sessionId, id: sessionId }, client);
@@ -162,8 +170,7 @@ function approvalResult({ id, page, fault }: WaitingAnswer, client: ClientProfil
   if (client.era === "modern") return { resultType: "input_required", requestState: state };
   const where = page === undefined ? "" : ` It is at ${page}.`;
   const text = `${message}${where} Make the same call again once it is approved.`;
-  const error = { code: fault.code, message: text, approval: id };
-  return { ...toolResult({ error }, true), content: [{ type: "text", text }] };
+  return errorResult({ code: fault.code, message: text, approval: id }, text);
 }
 
 function messageOf({ fault, connection }: LinkAnswer): string {

@@ -7,6 +7,7 @@ import { holdPolicy, patient } from "../../support/approvals/holding.ts";
 import { result } from "../../support/peers/mcp-peer.ts";
 import { notion } from "../../support/peers/mcp-vendors.ts";
 import { call, connect, create, type PeerAndSidecar, peerAndSidecar } from "../mcp/connected-peer.ts";
+import { errorIn } from "../mcp-endpoint/served.ts";
 
 const version = "2026-07-28";
 const url = { elicitation: { url: {} } };
@@ -169,12 +170,12 @@ it("asks once for a provider_request of our endpoint and for the message that it
   const { body } = await approve(requestState.split(":")[1]);
   expect(body.data.policies.map(({ id }: { id: string }) => id).sort()).toEqual(["changes", "people"]);
   const changed = await request(message(2), { requestState });
-  expect(changed.structuredContent.error.code).toBe("approval_mismatch");
+  expect(errorIn(changed).code).toBe("approval_mismatch");
   expect(sent()).toEqual([]);
   const done = await request(message(1), { requestState });
   expect(done.structuredContent).toMatchObject({ status: 200, body: { result: { content: [{ text: "paid" }] } } });
   expect(sent()).toHaveLength(1);
-  expect((await request(message(1), { requestState })).structuredContent.error.code).toBe("approval_used");
+  expect(errorIn(await request(message(1), { requestState })).code).toBe("approval_used");
 
   // One of both is enough to hold it, and a policy about the tool still refuses what was approved.
   await policies.deletePolicy({ environment: "dev", id: "changes" });
@@ -183,10 +184,8 @@ it("asks once for a provider_request of our endpoint and for the message that it
   await approve(held.requestState.split(":")[1]);
   const deny = { id: "no", environment: "dev", effect: PolicyEffect.DENY, condition: people.condition };
   await policies.createPolicy({ policy: deny });
-  const again = async () => (await request(message(3), { requestState: held.requestState })).structuredContent.error;
-  await expect
-    .poll(async () => (await request(other)).structuredContent?.error?.code, patient)
-    .toBe("denied_by_policy");
+  const again = async () => errorIn(await request(message(3), { requestState: held.requestState }));
+  await expect.poll(async () => errorIn(await request(other))?.code, patient).toBe("denied_by_policy");
   expect((await again()).code).toBe("denied_by_policy");
   expect(sent()).toHaveLength(1);
 });

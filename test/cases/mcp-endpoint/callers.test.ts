@@ -1,7 +1,17 @@
 import { expect, it } from "vitest";
 import { PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
-import { callTool, follow, integration, legacyCall, modern, modernCall, served, urlElicitation } from "./served.ts";
+import {
+  callTool,
+  errorIn,
+  follow,
+  integration,
+  legacyCall,
+  modern,
+  modernCall,
+  served,
+  urlElicitation,
+} from "./served.ts";
 
 /** An action of another integration. */
 const other = "sandbox-api-key";
@@ -56,7 +66,7 @@ it("shows each session its own tools alone, and gives links for its own connecti
   expect(foreign.error).toMatchObject({ code: -32_602, message: "unknown tool: sandbox-api-key_ping" });
   expect((await callTool(all, "sandbox-api-key_ping", {}, { key: two })).result.content[0].text).toBe("pong");
   const request = await callTool(all, "provider_request", { integration: other, path: "/" }, { key: one });
-  expect(request.result).toMatchObject({ isError: true, structuredContent: { error: { code: "not_in_session" } } });
+  expect(request.result).toMatchObject({ isError: true, _meta: { "latchkey/error": { code: "not_in_session" } } });
   const listed = await callTool(all, "list_connections", {}, { key: one });
   expect(listed.result.structuredContent.connections).toEqual([{ integration, connection: "ada", state: "missing" }]);
 
@@ -89,7 +99,7 @@ it("shows each session its own tools alone, and gives links for its own connecti
     { integration, path: "/" },
     { key: plain, capabilities: urlElicitation },
   );
-  expect(refused.result).toMatchObject({ isError: true, structuredContent: { error: { code: "unknown_connection" } } });
+  expect(refused.result).toMatchObject({ isError: true, _meta: { "latchkey/error": { code: "unknown_connection" } } });
   expect(JSON.stringify(refused)).not.toContain("session_token");
 });
 
@@ -107,7 +117,7 @@ it("lets limited callers read records by the same rule over HTTP and as a tool",
     const { status, body: listed } = await all.sidecar.rest("GET", "/records?model=Document", { key, headers });
     const { result, error } = await callTool(all, name, {}, { key });
     const mayCall = result !== undefined && result.isError === undefined;
-    return [status, listed.error?.code, mayCall, error?.message ?? result?.structuredContent?.error?.code];
+    return [status, listed.error?.code, mayCall, error?.message ?? errorIn(result)?.code];
   };
   expect(await both({ scopes, limits: { connections } })).toEqual([200, undefined, true, undefined]);
   expect(await both({ scopes, limits: { connections }, budget: 1 })).toEqual([200, undefined, false, "not_in_session"]);
@@ -165,16 +175,14 @@ it("judges requests by policies and limits, as `/proxy` does", async () => {
       { integration: other, path: "/drive/v3/files", ...given },
       key === undefined ? {} : { key },
     );
-  expect((await ask({ method: "DELETE" })).result.structuredContent).toMatchObject({
-    error: { code: "denied_by_policy" },
-  });
+  expect(errorIn((await ask({ method: "DELETE" })).result)).toMatchObject({ code: "denied_by_policy" });
   const limited = await session(all, {
     limits: { connections: [{ integration: other, id: "ada" }], paths: ["/gmail/**"] },
   });
-  expect((await ask({}, limited)).result.structuredContent).toMatchObject({ error: { code: "not_in_session" } });
+  expect(errorIn((await ask({}, limited)).result)).toMatchObject({ code: "not_in_session" });
   const once = await session(all, { limits: { connections: [{ integration: other, id: "ada" }] }, budget: 1 });
   expect((await ask({}, once)).result.structuredContent).toMatchObject({ status: expect.any(Number) });
-  expect((await ask({}, once)).result.structuredContent).toMatchObject({ error: { code: "not_in_session" } });
+  expect(errorIn((await ask({}, once)).result)).toMatchObject({ code: "not_in_session" });
 });
 
 it("tells no secret in any answer, listing, log or audit entry", async () => {

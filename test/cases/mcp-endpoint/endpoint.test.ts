@@ -71,7 +71,7 @@ it("lists and calls tools, gives a link for a missing account, and succeeds when
   expect(failed.result).toMatchObject({ isError: true });
   expect(failed.result.content[0].text).toContain("text must not be empty");
   const invalid = await callTool(all, name, {});
-  expect(invalid.result).toMatchObject({ isError: true, structuredContent: { error: { code: "invalid_body" } } });
+  expect(invalid.result).toMatchObject({ isError: true, _meta: { "latchkey/error": { code: "invalid_body" } } });
 
   const { events } = await all.sidecar.client(LogService).listAuditEvents({ action: "mcp.call" });
   expect(events.map(({ targets }) => targets[0])).toContain(name);

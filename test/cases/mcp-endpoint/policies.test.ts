@@ -5,7 +5,7 @@ import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy
 import { patient } from "../../support/approvals/holding.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
-import { callTool, integration, legacyCall, modernCall, served, urlElicitation } from "./served.ts";
+import { callTool, errorIn, integration, legacyCall, modernCall, served, urlElicitation } from "./served.ts";
 
 const key = "sandbox-api-key";
 const pay = `
@@ -61,7 +61,7 @@ const askWord = `
     },
   });`;
 
-const codeOf = async (answer: ReturnType<typeof callTool>) => (await answer).result?.structuredContent?.error?.code;
+const codeOf = async (answer: ReturnType<typeof callTool>) => errorIn((await answer).result)?.code;
 
 const toolsOf = async (all: Connecting): Promise<string[]> =>
   (await modernCall(all, "tools/list")).body.result.tools.map(({ name }: { name: string }) => name);
@@ -84,7 +84,7 @@ it("judges every own tool by policies, hides what they refuse, and fails closed"
   expect(await codeOf(callTool(all, "list_connections"))).toBe("denied_by_policy");
   // A refused tool asks its user for nothing.
   const refused = await callTool(all, "sandbox-files_count", { text: "Q" }, { capabilities: urlElicitation });
-  expect(refused.result.structuredContent.error.code).toBe("denied_by_policy");
+  expect(errorIn(refused.result).code).toBe("denied_by_policy");
   expect(await codeOf(callTool(all, "connect_account", { integration }))).toBe("denied_by_policy");
   expect((await callTool(all, "sandbox-api-key_pay", { amount: 5 })).result.content[0].text).toBe("paid 5");
   expect(await codeOf(callTool(all, "sandbox-api-key_pay", { amount: 500 }))).toBe("denied_by_policy");
@@ -181,19 +181,19 @@ it("holds calls until a person has approved exactly this one", async () => {
   );
   await answer(id, "approve");
   const changed = await call({ amount: 6 }, { requestState: first.requestState });
-  expect(changed.body.result.structuredContent.error.code).toBe("approval_mismatch");
+  expect(errorIn(changed.body.result).code).toBe("approval_mismatch");
   const done = await call({ amount: 5 }, { requestState: first.requestState });
   expect(done.body.result.content[0].text).toBe("paid 5");
   const used = await call({ amount: 5 }, { requestState: first.requestState });
-  expect(used.body.result.structuredContent.error.code).toBe("approval_used");
+  expect(errorIn(used.body.result).code).toBe("approval_used");
 
   // Older clients repeat the call; a denial is told to the model.
   const older = (amount: number) => legacyCall(all, "tools/call", { name: tool, arguments: { amount } });
   const asked = (await older(7)).body.result;
-  expect(asked).toMatchObject({ isError: true, structuredContent: { error: { code: "approval_required" } } });
-  expect(asked.content[0].text).toContain(asked.structuredContent.error.approval);
-  await answer(asked.structuredContent.error.approval, "deny");
-  expect((await older(7)).body.result.structuredContent.error.code).toBe("approval_denied");
+  expect(asked).toMatchObject({ isError: true, _meta: { "latchkey/error": { code: "approval_required" } } });
+  expect(asked.content[0].text).toContain(errorIn(asked).approval);
+  await answer(errorIn(asked).approval, "deny");
+  expect(errorIn((await older(7)).body.result).code).toBe("approval_denied");
   // The approval is for the user that the call acts for.
   const forUser = (sub: string, iat: number, more: object = {}) => {
     const parts = [{ alg: "RS256" }, { iss: "https://id.example", sub, iat }].map((part) => JSON.stringify(part));
@@ -204,7 +204,7 @@ it("holds calls until a person has approved exactly this one", async () => {
   const { requestState } = (await forUser("ada", 1)).body.result;
   await answer(requestState.split(":")[1], "approve");
   const foreign = (await forUser("bob", 1, { requestState })).body.result;
-  expect(foreign.structuredContent.error.code).toBe("approval_mismatch");
+  expect(errorIn(foreign).code).toBe("approval_mismatch");
   expect((await forUser("ada", 2, { requestState })).body.result.content[0].text).toBe("paid 8");
   // A client that has left learns of nothing, so its call is not made: the approval stays for the next attempt.
   const patientCalls = [
@@ -235,8 +235,8 @@ it("holds calls until a person has approved exactly this one", async () => {
     expect(await unanswered).toBe("left");
     await expect.poll(ended, { timeout: 15_000, interval: 20 }).toBe(1);
     await answer(left, "approve");
-    const { structuredContent, content } = (await legacyCall(all, "tools/call", params)).body.result;
-    expect(structuredContent?.error, content[0].text).toBeUndefined();
+    const { result } = (await legacyCall(all, "tools/call", params)).body;
+    expect(errorIn(result), result.content[0].text).toBeUndefined();
   }
   // Tools without a connection are held as well.
   expect((await callTool(all, "list_connections")).result.resultType).toBe("input_required");
@@ -260,11 +260,11 @@ it("asks for the approval of a provider request as the client takes it", async (
     arguments: { ...given, body: { name: "y" } },
     requestState,
   });
-  expect(other.body.result.structuredContent.error.code).toBe("approval_mismatch");
+  expect(errorIn(other.body.result).code).toBe("approval_mismatch");
   expect(sent()).toBe(before);
   const done = await call({ requestState });
   expect(done.body.result.structuredContent).toMatchObject({ status: expect.any(Number) });
-  expect((await call({ requestState })).body.result.structuredContent.error.code).toBe("approval_used");
+  expect(errorIn((await call({ requestState })).body.result).code).toBe("approval_used");
   const older = (await legacyCall(all, "tools/call", { name: "provider_request", arguments: given })).body.result;
   expect(older.content[0].text).toContain("Make the same call again once it is approved.");
 

@@ -74,6 +74,10 @@ export interface McpAnswer {
   readonly body: any;
 }
 
+/** The error of a tool's result. */
+// biome-ignore lint/suspicious/noExplicitAny: a test says itself what it expects of a result.
+export const errorIn = (result: any): any => result?._meta?.["latchkey/error"];
+
 interface MessageOptions {
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { startIssuer } from "../../support/identities/issuer.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
-import { callTool, follow, integration, modernCall, served, urlElicitation } from "./served.ts";
+import { callTool, errorIn, follow, integration, modernCall, served, urlElicitation } from "./served.ts";
 
 const resource = "https://tools.example.com/mcp";
 
@@ -78,7 +78,7 @@ it("gives each user their own connections alone", async () => {
   expect(await connectionsOf(all, bob)).toEqual([]);
   const given = { integration, connection: own.connection, path: "/drive/v3/files" };
   const foreign = await callTool(all, "provider_request", given, { key: bob });
-  expect(foreign.result.structuredContent).toMatchObject({ error: { code: "unknown_connection" } });
+  expect(errorIn(foreign.result)).toMatchObject({ code: "unknown_connection" });
   expect(foreign.result.content[0].text).not.toContain("session_token");
   // Bob's call without a name needs an account of Bob's.
   const his = await callTool(all, "sandbox-files_count", { text: "Q" }, { key: bob, capabilities: urlElicitation });
@@ -103,6 +103,6 @@ it("holds a user to the limits of the rule", async () => {
   const listed = await modernCall(all, "tools/list", {}, { key: tokenOf("ada") });
   expect(listed.body.result.tools.map(({ name }: { name: string }) => name)).toEqual(["provider_request"]);
   const other = await callTool(all, "provider_request", { integration, path: "/" }, { key: tokenOf("ada") });
-  expect(other.result.structuredContent).toMatchObject({ error: { code: "not_in_session" } });
+  expect(errorIn(other.result)).toMatchObject({ code: "not_in_session" });
   expect((await modernCall(all, "tools/list", {}, { key: tokenOf("bob") })).status).toBe(401);
 });
