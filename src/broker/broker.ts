@@ -50,7 +50,7 @@ export interface Broker
     Pick<RevocationRoom, "listRevocations">,
     Pick<EdgeRoom, "edges" | "edgeAccess">,
     Pick<EndUserRoom, "endUsers">,
-    Pick<McpRoom, "mcp">,
+    Pick<McpRoom, "mcp" | "clientAnswers">,
     Pick<EmptyingRoom, "emptyings">,
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
     Omit<ConnectRoom, "descriptions" | "close">,
@@ -214,7 +214,7 @@ async function openRooms(options: BrokerOptions) {
     scripted,
     channels,
     connect,
-    mcp: openMcp({ shared, collections, health, noteLackingScopes, connect, publicUrl, send }),
+    mcp: openMcp({ ...options, shared, collections, health, noteLackingScopes, connect }),
     endUsers,
     emptying,
     webhooks,
@@ -286,6 +286,7 @@ async function closeRooms(rooms: Rooms) {
   signIn.browserSessions.close();
   rooms.policyRoom.close();
   rooms.approvalRoom.close();
+  rooms.mcp.clientAnswers.close();
   setup.close();
   await partitions.close();
   await lastUsed.close();
@@ -357,6 +358,7 @@ function operationsOf(rooms: Rooms): Operations {
     endUsers: rooms.endUsers.endUsers,
     emptyings: rooms.emptying.emptyings,
     mcp: rooms.mcp.mcp,
+    clientAnswers: rooms.mcp.clientAnswers,
     listRevocations: rooms.revocations.listRevocations,
     connections: connect.connections,
     imports: connect.imports,

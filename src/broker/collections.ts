@@ -8,6 +8,7 @@ import { createAuthorizationCollections } from "./connect/authorization-collecti
 import { createConnectionCollections, type LookupFieldNames } from "./connections/connection-collections.ts";
 import { createWebhookCollections } from "./deliveries/webhook-collections.ts";
 import { createEndUserCollections } from "./end-users/end-user-collections.ts";
+import { createMcpClientCollections } from "./mcp-clients/mcp-client-collections.ts";
 import { createRecordCollections } from "./records/record-collections.ts";
 import { createRevocationCollections } from "./revocations/revocation-collections.ts";
 import { createSetupCollections } from "./setup/setup-collections.ts";
@@ -31,6 +32,7 @@ export function createCollections(store: Store, names: LookupFieldNames) {
     ...createAuthorityCollections(store),
     ...createLogCollections(store),
     ...createRecordCollections(store),
+    ...createMcpClientCollections(store),
   } as const;
 }
 

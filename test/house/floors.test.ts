@@ -103,6 +103,7 @@ const subRooms: Readonly<Record<string, readonly string[]>> = {
     "syncs",
     "channels",
     "webhooks",
+    "mcp-clients",
     "connect",
     "mcp",
     "end-users",

@@ -86,6 +86,37 @@ const asking = {
     `const { capital_question } = await nango.askClient({ capital_question: ${sampled("What is the capital of France?")} });
     return capital_question.content.text;`,
   ),
+  "actions/sampling.ts": action(
+    `const { model } = await nango.askClient({
+      model: { kind: "sampling", messages: input.prompt, maxTokens: 100 } });
+    return "LLM response: " + model.content.text;`,
+    "input: z.object({ prompt: z.string() }),",
+  ),
+  "actions/elicitation.ts": action(
+    `const { user } = await nango.askClient({ user: { kind: "form", message: input.message, schema: {
+      type: "object", required: ["username", "email"], properties: {
+        username: { type: "string", description: "User's response" },
+        email: { type: "string", description: "User's email address" } } } } });
+    return "User response: " + JSON.stringify(user);`,
+    "input: z.object({ message: z.string() }),",
+  ),
+  "actions/elicitation_sep1034_defaults.ts": action(
+    `const { user } = await nango.askClient({ user: { kind: "form", message: "Who?", schema: { type: "object", properties: {
+      name: { type: "string", default: "John Doe" }, age: { type: "integer", default: 30 },
+      score: { type: "number", default: 95.5 }, verified: { type: "boolean", default: true },
+      status: { type: "string", enum: ["active", "inactive", "pending"], default: "active" } } } } });
+    return "Elicitation completed: " + JSON.stringify(user);`,
+  ),
+  "actions/elicitation_sep1330_enums.ts": action(
+    `const values = ["value1", "value2"].map((value) => ({ const: value, title: "Title of " + value }));
+    const options = ["option1", "option2", "option3"];
+    const { user } = await nango.askClient({ user: { kind: "form", message: "Which?", schema: { type: "object", properties: {
+      untitledSingle: { type: "string", enum: options }, titledSingle: { type: "string", oneOf: values },
+      legacyEnum: { type: "string", enum: ["opt1", "opt2"], enumNames: ["Option One", "Option Two"] },
+      untitledMulti: { type: "array", items: { type: "string", enum: options } },
+      titledMulti: { type: "array", items: { anyOf: values } } } } } });
+    return "Elicitation completed: " + JSON.stringify(user);`,
+  ),
   "actions/input_required_result_list_roots.ts": action(
     'const { client_roots } = await nango.askClient({ client_roots: { kind: "roots" } }); return client_roots.roots[0].uri;',
   ),

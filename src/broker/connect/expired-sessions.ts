@@ -4,6 +4,8 @@ import type { PendingAuthorization } from "../../gen/latchkey/stored/v1/stored_p
 import type { Change, Store } from "../../store/contract.ts";
 import { partsOf, under } from "../../store/keys.ts";
 import type { Records } from "../../store/records.ts";
+import { answerLifetimeMs } from "../mcp-clients/client-answers.ts";
+import type { McpClientCollections } from "../mcp-clients/mcp-client-collections.ts";
 import { browserSessionLifetimeMs } from "../sign-in/known-browsers.ts";
 import type { SignInCollections } from "../sign-in/sign-in-collections.ts";
 import { signInLinkLifetimeMs } from "../sign-in/sign-in-links.ts";
@@ -14,7 +16,7 @@ import { sessionLifetimeMs } from "./sessions.ts";
 
 interface ConnectSweepOptions {
   readonly store: Store;
-  readonly collections: AuthorizationCollections & SignInCollections;
+  readonly collections: AuthorizationCollections & SignInCollections & McpClientCollections;
   readonly world: World;
 }
 
@@ -22,14 +24,14 @@ interface ConnectSweepOptions {
 const perCommit = 500;
 const commitsPerSweep = 20;
 
-/** Deletes expired sessions and abandoned authorizations and sign-ins. They are already invalid before that. */
+/** Deletes expired sessions, abandoned authorizations and sign-ins, and answers that no process took. */
 export function createConnectSweep({
   store,
   collections,
   world,
 }: ConnectSweepOptions): (signal: AbortSignal) => Promise<void> {
   const { connectSessions, pendingAuthorizations, pendingChoices, pendingDevices, connectOutcomes } = collections;
-  const { browserSessions, signInLinks, pendingSignIns } = collections;
+  const { browserSessions, signInLinks, pendingSignIns, mcpAnswers } = collections;
 
   async function outdated(): Promise<Change[]> {
     return [
@@ -38,6 +40,7 @@ export function createConnectSweep({
       ...(await olderThan(pendingLifetimeMs, pendingChoices)),
       ...(await olderThan(deviceKeptMs, pendingDevices)),
       ...(await olderThan(outcomeLifetimeMs, connectOutcomes)),
+      ...(await olderThan(answerLifetimeMs, mcpAnswers)),
       ...(await olderThan(browserSessionLifetimeMs, browserSessions)),
       ...(await olderThan(signInLinkLifetimeMs, signInLinks)),
       ...(await olderThan(pendingLifetimeMs, pendingSignIns)),

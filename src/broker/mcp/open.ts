@@ -1,8 +1,11 @@
 import type { SendSmallRequest } from "../../base/small-requests.ts";
+import type { Backend } from "../../store/contract.ts";
 import type { ConnectRoom } from "../connect/open.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { ConnectionHealth } from "../connections/health/health.ts";
 import type { SharedServices } from "../deliveries/open.ts";
+import { type ClientAnswers, createClientAnswers } from "../mcp-clients/client-answers.ts";
+import type { McpClientCollections } from "../mcp-clients/mcp-client-collections.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import { createDiscovery } from "./discovery.ts";
 import { createDiscoveryCommit } from "./discovery-commit.ts";
@@ -18,9 +21,11 @@ import { createRegistration } from "./registration.ts";
 /** Edges note lacking scopes too, before this room is open. */
 export { createLackingScopes };
 
-/** MCP servers as integrations. */
+/** MCP servers as integrations, and what processes share of the clients of our own endpoint. */
 export interface McpRoom {
   readonly mcp: McpIntegrations & McpCalls;
+  /** Answers of clients of our own endpoint. */
+  readonly clientAnswers: ClientAnswers;
   readonly declarations: McpDeclarations;
   /** Discovers what is due. */
   readonly rediscovery: RediscoveryLoop;
@@ -42,7 +47,8 @@ interface RediscoveryLoop {
 
 interface McpRoomOptions {
   readonly shared: SharedServices;
-  readonly collections: SetupCollections & ConnectionCollections;
+  readonly collections: SetupCollections & ConnectionCollections & McpClientCollections;
+  readonly backend: Pick<Backend, "isShared">;
   readonly health: ConnectionHealth;
   readonly noteLackingScopes: NoteLackingScopes;
   readonly connect: Pick<ConnectRoom, "authorizations">;
@@ -51,7 +57,7 @@ interface McpRoomOptions {
 }
 
 export function openMcp(options: McpRoomOptions): McpRoom {
-  const { shared, collections, health, noteLackingScopes, connect, publicUrl, send } = options;
+  const { shared, collections, backend, health, noteLackingScopes, connect, publicUrl, send } = options;
   const { store, integrations, providers, audit, world } = shared;
   const { now } = world;
   const mcp = createMcpIntegrations({
@@ -67,6 +73,7 @@ export function openMcp(options: McpRoomOptions): McpRoom {
   });
   const loop = createRediscovery({ store, collections, providers, mcp, world });
   return {
+    clientAnswers: createClientAnswers({ store, isShared: backend.isShared, collections, world }),
     mcp: {
       ...mcp,
       noteLackingScopes,

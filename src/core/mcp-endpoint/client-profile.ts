@@ -80,7 +80,7 @@ const metaField = (name: string): string => `params._meta["${metaKey(name)}"]`;
 /** Returns the profile of a legacy request, from the ID of its session. Throws for an unknown version. */
 export function legacyProfile({ version, sessionId }: ProfileHeaders): ClientProfile {
   if (version !== undefined) requireSupported(version, legacyVersions);
-  return { era: "legacy", abilities: noAbilities, ...readSessionId(sessionId ?? ""), logLevel: undefined };
+  return { era: "legacy", ...readSessionId(sessionId ?? ""), logLevel: undefined };
 }
 
 function requireSupported(requested: string, versions: readonly string[]): void {
@@ -100,15 +100,23 @@ export const negotiatedVersion = (asked: JsonValue | undefined): string =>
  * has to remember it.
  */
 export function newSessionId({ capabilities, clientInfo }: JsonObject): string {
-  const flags = isObject(capabilities) && opensUrls(capabilities) ? "u" : "-";
-  return [randomId(), flags, Buffer.from(clientName(clientInfo)).toString("base64url")].join(".");
+  const declared = isObject(capabilities) ? capabilities : {};
+  const { forms, sampling, roots } = abilitiesIn(declared);
+  const flags = `${opensUrls(declared) ? "u" : ""}${forms ? "f" : ""}${sampling ? "s" : ""}${roots ? "r" : ""}`;
+  return [randomId(), flags === "" ? "-" : flags, Buffer.from(clientName(clientInfo)).toString("base64url")].join(".");
 }
 
 const maxName = 100;
 
-function readSessionId(text: string): Pick<ClientProfile, "opensUrls" | "name" | "session"> {
-  const [, session = "", flags, encoded = ""] = /^([\w-]{22})\.([u-])\.([\w-]{0,200})$/.exec(text) ?? [];
-  return { opensUrls: flags === "u", name: plain(Buffer.from(encoded, "base64url").toString()), session };
+function readSessionId(text: string): Pick<ClientProfile, "opensUrls" | "abilities" | "name" | "session"> {
+  const [, session = "", flags = "", encoded = ""] = /^([\w-]{22})\.(-|u?f?s?r?)\.([\w-]{0,200})$/.exec(text) ?? [];
+  const has = (flag: string) => flags.includes(flag);
+  return {
+    opensUrls: has("u"),
+    abilities: { forms: has("f"), sampling: has("s"), roots: has("r") },
+    name: plain(Buffer.from(encoded, "base64url").toString()),
+    session,
+  };
 }
 
 /** An empty `elicitation` means: forms only. */
@@ -116,8 +124,11 @@ function opensUrls({ elicitation }: JsonObject): boolean {
   return isObject(elicitation) && isObject(elicitation["url"]);
 }
 
-/** Older clients are asked over a stream that stays open, which the endpoint does not have. */
-const noAbilities: ClientAbilities = { forms: false, sampling: false, roots: false };
+/** Clients of 2025-11-25 are asked on the stream of their call. This one takes none. */
+export const unableToAnswer = (client: ClientProfile): ClientProfile => ({
+  ...client,
+  abilities: { forms: false, sampling: false, roots: false },
+});
 
 function abilitiesIn({ elicitation, sampling, roots }: JsonObject): ClientAbilities {
   const forms = isObject(elicitation) && (isObject(elicitation["form"]) || elicitation["url"] === undefined);

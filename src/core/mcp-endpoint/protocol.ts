@@ -53,14 +53,25 @@ export type RpcId = string | number;
 export type ClientMessage =
   | { readonly kind: "request"; readonly id: RpcId; readonly method: string; readonly params: JsonObject }
   | { readonly kind: "notification"; readonly method: string }
-  /** An answer to a request of ours. There are none: the endpoint sends no requests. */
-  | { readonly kind: "response" };
+  | ClientReply;
+
+/** An answer to a request of ours. */
+export interface ClientReply {
+  readonly kind: "response";
+  /** Undefined: none that could be ours. */
+  readonly id: RpcId | undefined;
+  /** What the client has answered. Undefined: an error. */
+  readonly result: JsonValue | undefined;
+  readonly error: JsonValue | undefined;
+}
 
 /** Reads a JSON-RPC message. Throws `RpcFailure`. */
 export function readMessage(body: JsonObject): ClientMessage {
   const { jsonrpc, id, method, params } = body;
   if (jsonrpc !== "2.0") throw invalidRequest('`jsonrpc` must be "2.0"');
-  if (method === undefined && ("result" in body || "error" in body)) return { kind: "response" };
+  if (isResponse(body)) {
+    return { kind: "response", id: idOf(body), result: body["result"], error: body["error"] };
+  }
   if (typeof method !== "string" || method === "") throw invalidRequest("`method` must be the name of a method");
   if (id === undefined) return { kind: "notification", method };
   if (!isRpcId(id)) throw invalidRequest("`id` must be text or a whole number");
@@ -68,8 +79,12 @@ export function readMessage(body: JsonObject): ClientMessage {
   return { kind: "request", id, method, params: params ?? {} };
 }
 
-/** Returns the ID of a message that may be malformed. */
-export const idOf = ({ id }: JsonObject): RpcId | undefined => (isRpcId(id) ? id : undefined);
+const isResponse = (body: JsonObject): boolean => body["method"] === undefined && ("result" in body || "error" in body);
+
+const idOf = ({ id }: JsonObject): RpcId | undefined => (isRpcId(id) ? id : undefined);
+
+/** Returns the ID of a request that may be malformed. That of a response is none: an error is no answer to it. */
+export const requestIdOf = (body: JsonObject): RpcId | undefined => (isResponse(body) ? undefined : idOf(body));
 
 const isRpcId = (id: JsonValue | undefined): id is RpcId => typeof id === "string" || Number.isSafeInteger(id);
 

@@ -15,6 +15,7 @@ import type { RpcRequest } from "./rpc-request.ts";
 import type { ToolCatalog } from "./tool-catalog.ts";
 import type { ActingMethod } from "./tool-gate.ts";
 import {
+  type AnswerForm,
   approvalRequest,
   connectRequest,
   declinedMessage,
@@ -46,7 +47,11 @@ interface ActingCall {
 }
 
 type CallEnding =
-  | { readonly settled: SettledAnswer; readonly keep: (result: JsonObject) => JsonObject }
+  | {
+      readonly settled: SettledAnswer;
+      readonly form: AnswerForm;
+      readonly keep: (result: JsonObject) => JsonObject;
+    }
   | { readonly question: JsonObject }
   | { readonly declined: Declined };
 
@@ -55,7 +60,7 @@ type Declined = Parameters<typeof declinedResult>;
 export function createCallMethods({ run, links, states, catalogOf }: CallMethodsOptions): CallMethods {
   /** Runs what a request has found, once its user has followed the link of the answer before. */
   async function answer(
-    { params, client, caller, watch }: RpcRequest,
+    { params, client, caller, watch, askClient }: RpcRequest,
     { method, tool, given, catalog }: ActingCall,
   ): Promise<CallEnding> {
     const call = { method, tool: tool.name, given, caller };
@@ -69,7 +74,11 @@ export function createCallMethods({ run, links, states, catalogOf }: CallMethods
     const dialog = createInputDialog({ client, state, responses: params["inputResponses"] });
     const found = await run({ method, tool, given, caller, client, catalog, approval, dialog, watch });
     if (found.kind === "refusal") throw found.failure;
-    if (found.kind !== "questions") return { settled: found, keep: keeperOf(state, call) };
+    if (found.kind !== "questions") {
+      const { era, opensUrls } = client;
+      const isAskedNow = era === "modern" || (askClient !== undefined && state.rounds > 0);
+      return { settled: found, form: { era, opensUrls, isAskedNow }, keep: keeperOf(state, call) };
+    }
     return {
       question: {
         resultType: "input_required",
@@ -90,7 +99,7 @@ export function createCallMethods({ run, links, states, catalogOf }: CallMethods
 
   return {
     async callTool(request) {
-      const { params, client, caller } = request;
+      const { params, caller } = request;
       const { name, arguments: given = {} } = params;
       if (typeof name !== "string") throw invalidParams("`name` must be the name of a tool");
       if (!isObject(given)) throw invalidParams("`arguments` must be an object");
@@ -100,10 +109,10 @@ export function createCallMethods({ run, links, states, catalogOf }: CallMethods
       if (tool === undefined) throw invalidParams(`unknown tool: ${name.slice(0, 100)}`);
       const found = await answer(request, { method: "tools/call", tool, given, catalog });
       if ("question" in found) return found.question;
-      return "declined" in found ? declinedResult(...found.declined) : found.keep(resultFor(found.settled, client));
+      return "declined" in found ? declinedResult(...found.declined) : found.keep(resultFor(found.settled, found.form));
     },
     async getPrompt(request) {
-      const { params, client, caller } = request;
+      const { params, caller } = request;
       const { name, arguments: given = {} } = params;
       if (typeof name !== "string") throw invalidParams("`name` must be the name of a prompt");
       if (!isObject(given)) throw invalidParams("`arguments` must be an object");
@@ -114,11 +123,11 @@ export function createCallMethods({ run, links, states, catalogOf }: CallMethods
       const found = await answer(request, { method: "prompts/get", tool, given, catalog });
       if ("declined" in found) throw declined(found.declined);
       if ("question" in found) return found.question;
-      const output = outputFor(found.settled, client);
+      const output = outputFor(found.settled, found.form);
       return output.kind === "question" ? found.keep(output.question) : promptResult(output.result);
     },
     async readResource(request) {
-      const { params, client, caller } = request;
+      const { params, caller } = request;
       const { uri } = params;
       if (typeof uri !== "string") throw invalidParams("`uri` must be the URI of a resource");
       const catalog = await catalogOf(caller);
@@ -128,7 +137,7 @@ export function createCallMethods({ run, links, states, catalogOf }: CallMethods
       const found = await answer(request, { method: "resources/read", tool, given, catalog });
       if ("declined" in found) throw declined(found.declined);
       if ("question" in found) return found.question;
-      const output = outputFor(found.settled, client);
+      const output = outputFor(found.settled, found.form);
       if (output.kind === "question") return found.keep(output.question);
       return { contents: resourceContents(tool, uri, output.result) };
     },

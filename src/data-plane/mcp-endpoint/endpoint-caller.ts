@@ -1,4 +1,6 @@
-import type { Caller } from "../../broker/setup/caller.ts";
+import type { Broker } from "../../broker/broker.ts";
+import { type Caller, mayCallTool } from "../../broker/setup/caller.ts";
+import { callerNow } from "../proxy/admission.ts";
 
 /** The caller of a message, with what tools need of it. */
 export interface EndpointCaller {
@@ -14,4 +16,13 @@ export interface EndpointCaller {
   leaving(): AbortSignal;
   /** Whether the caller's limits allow a tool. */
   admitsTool(name: string): boolean;
+}
+
+/** Returns a caller with what it may do now. Throws once its key or session has ended. */
+export function endpointCallerNow(
+  access: Pick<Broker["access"], "currentCaller">,
+  before: EndpointCaller,
+): EndpointCaller {
+  const caller = callerNow(access, before.caller);
+  return { ...before, caller, admitsTool: (name) => mayCallTool(caller, name) };
 }

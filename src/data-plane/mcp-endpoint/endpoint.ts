@@ -6,30 +6,35 @@ import { mayCallTool } from "../../broker/setup/caller.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { checkMessageHeaders, HeaderMismatch, messageHeaders } from "../../core/mcp/message-headers.ts";
 import {
+  type ClientProfile,
   isModernRequest,
   legacyProfile,
   modernProfile,
   type ProfileHeaders,
   progressToken,
+  unableToAnswer,
   versionIn,
 } from "../../core/mcp-endpoint/client-profile.ts";
 import {
   type ClientMessage,
+  type ClientReply,
   errorResponse,
-  idOf,
   modernVersion,
   RpcFailure,
   type RpcId,
   readMessage,
+  requestIdOf,
   resultResponse,
   rpcCodes,
 } from "../../core/mcp-endpoint/protocol.ts";
 import { isOwn } from "../connect/page-origin.ts";
 import { callerIn, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
-import type { EndpointCaller } from "./endpoint-caller.ts";
-import { createEventAnswer } from "./event-answer.ts";
+import { type EndpointCaller, endpointCallerNow } from "./endpoint-caller.ts";
+import { createEventAnswer, type EventAnswer } from "./event-answer.ts";
+import { createClientQuestions } from "./input/client-questions.ts";
 import { createMethods, type EndpointServices } from "./methods.ts";
 import { rpcErrorBody, withRpcError } from "./rpc-faults.ts";
+import type { AskClient, RpcRequest } from "./rpc-request.ts";
 import { createClientLogLevels } from "./streams/client-log-levels.ts";
 
 /** Latchkey as an MCP server: answers the messages of clients of both eras, each for itself. */
@@ -50,26 +55,48 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
 
   const levels = createClientLogLevels();
   const methods = createMethods(services, levels);
+  const questions = createClientQuestions(broker, world.now);
+
+  /** Takes an answer to a question. Nothing follows from a notification: each request is a whole. */
+  async function accept(message: ClientReply | NotificationMessage, request: RouteRequest): Promise<RouteAnswer> {
+    const given = profileHeadersOf(request.headers);
+    if (message.kind === "response") {
+      if (given.version === modernVersion) {
+        throw new RpcFailure(rpcCodes.invalidRequest, "send requests and notifications alone", { status: 400 });
+      }
+      await questions.take(message, { caller: endpointCaller(request, broker), client: legacyProfile(given) });
+    }
+    return { status: 202, body: undefined };
+  }
+
+  const askOn =
+    ({ ask }: EventAnswer, { caller, client }: Pick<RpcRequest, "caller" | "client">): AskClient =>
+    async (requests) => {
+      const answers = await questions.ask({ caller, client, send: ask }, requests);
+      return { answers, caller: endpointCallerNow(broker.access, caller) };
+    };
 
   async function respond(request: RouteRequest): Promise<RouteAnswer> {
     const { body, headers } = request;
     const message = readMessage(body);
     const profileHeaders = profileHeadersOf(headers);
-    if (message.kind !== "request") return accepted(message, profileHeaders);
+    if (message.kind !== "request") return accept(message, request);
     const { method, params, id } = message;
     const isModern = isModernRequest(params, profileHeaders);
     checkHeaders(headers, message);
-    const client = isModern ? modernProfile(params) : legacyProfile(profileHeaders);
+    const isStream = takesEvents(headers);
+    const client = isModern ? modernProfile(params) : legacyClient(profileHeaders, isStream);
     const caller = endpointCaller(request, broker);
     const token = progressToken(params);
     const least = levels.of({ client, caller });
-    const wantsEvents = token !== undefined || least !== undefined;
-    const isStream = takesEvents(headers);
+    const canAsk = !isModern && Object.values(client.abilities).includes(true);
+    const wantsEvents = token !== undefined || least !== undefined || canAsk;
     const events = wantsEvents && isStream ? createEventAnswer({ token, least }) : undefined;
+    const askClient = canAsk && events !== undefined ? askOn(events, { caller, client }) : undefined;
     // Before 2026-07-28, a client that leaves may want its answer all the same.
     const ended = () => (isModern ? caller.leaving() : undefined);
     const watch = { noteProgress: events?.watch.noteProgress, noteLine: events?.watch.noteLine, ended };
-    const answered = methods({ method, params, client, caller, watch, id, takesEvents: isStream }).then(
+    const answered = methods({ method, params, client, caller, watch, id, takesEvents: isStream, askClient }).then(
       ({ result, headers: further, stream }): RouteAnswer =>
         stream === undefined
           ? { status: 200, body: resultResponse(id, result), ...(further && { headers: further }) }
@@ -80,7 +107,7 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
 
   return {
     async answer(request) {
-      const id = idOf(request.body);
+      const id = requestIdOf(request.body);
       try {
         return await respond(request);
       } catch (error) {
@@ -88,6 +115,14 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
       }
     },
   };
+}
+
+type NotificationMessage = Extract<ClientMessage, { readonly kind: "notification" }>;
+
+/** A client that takes no stream cannot be asked on one. */
+function legacyClient(headers: ProfileHeaders, takesStream: boolean): ClientProfile {
+  const client = legacyProfile(headers);
+  return takesStream ? client : unableToAnswer(client);
 }
 
 const eventStream = { "content-type": "text/event-stream", "cache-control": "no-cache" };
@@ -101,14 +136,6 @@ function failureAnswer(error: unknown, id: RpcId | undefined): RouteAnswer {
     return { status: 400, body: errorResponse(id, { code: rpcCodes.headerMismatch, message: error.message }) };
   }
   throw withRpcError(faultOfStore(error), id);
-}
-
-/** Nothing follows from a notification: each request is a whole. */
-function accepted({ kind }: ClientMessage, { version }: ProfileHeaders): RouteAnswer {
-  if (kind === "response" && version === modernVersion) {
-    throw new RpcFailure(rpcCodes.invalidRequest, "send requests and notifications alone", { status: 400 });
-  }
-  return { status: 202, body: undefined };
 }
 
 const profileHeadersOf = (headers: IncomingHttpHeaders): ProfileHeaders => ({

@@ -6,6 +6,8 @@ import type { CallWatch } from "./tool-call.ts";
 /** The messages that a client gets before the answer. */
 export interface EventAnswer {
   readonly watch: Pick<CallWatch, "noteProgress" | "noteLine">;
+  /** Asks the client. From then on the answer lasts as long as the client, until it has answered. */
+  ask(message: JsonObject): void;
   /**
    * Resolves with the answer: as JSON if nothing came before it, else as a stream of events whose last one is the
    * answer. `failed` makes an answer of an error that comes once the stream has begun.
@@ -22,11 +24,14 @@ interface EventAnswerOptions {
 
 /** A script that says more than that of its progress, or logs more, is not passed on. */
 const maxMessages = 1_000;
+/** Other parties close connections on which nothing comes. */
+const keepAliveMs = 15_000;
 
 export function createEventAnswer({ token, least }: EventAnswerOptions): EventAnswer {
   const begun = Promise.withResolvers<"stream">();
   const waiting: JsonObject[] = [];
   let stream: AnswerStream | undefined;
+  let asks = false;
 
   function send(message: JsonObject): void {
     if (stream === undefined) waiting.push(message);
@@ -39,6 +44,13 @@ export function createEventAnswer({ token, least }: EventAnswerOptions): EventAn
       noteProgress: token === undefined ? undefined : progressNotes(token, send),
       noteLine: least === undefined ? undefined : lineNotes(least, send),
     },
+    ask(message) {
+      asks = true;
+      stream?.cutAtStop();
+      // None is left out: the call waits for the answer.
+      if (stream === undefined) send(message);
+      else stream.write(eventOf(message));
+    },
     async resolve(answer, failed) {
       const first = await Promise.race([answer, begun.promise]);
       if (first !== "stream") return first;
@@ -48,17 +60,23 @@ export function createEventAnswer({ token, least }: EventAnswerOptions): EventAn
         headers: { "content-type": "text/event-stream" },
         async stream(to) {
           stream = to;
+          if (asks) to.cutAtStop();
           for (const one of waiting.splice(0)) to.write(eventOf(one));
+          const alive = setInterval(() => to.write(keepAlive), keepAliveMs);
           const body = await answer.then(
             (found) => found.body as JsonObject,
             (error: unknown) => failed(error),
           );
+          clearInterval(alive);
           to.write(eventOf(body));
         },
       };
     },
   };
 }
+
+/** A comment, which clients ignore. */
+export const keepAlive = ": still open\n\n";
 
 export const eventOf = (message: JsonObject): string => `event: message\ndata: ${JSON.stringify(message)}\n\n`;
 

@@ -13,6 +13,7 @@ import { complete } from "./completions.ts";
 import { createConnectLinks } from "./connect-links.ts";
 import type { EndpointCaller } from "./endpoint-caller.ts";
 import { createCallStates } from "./input/call-states.ts";
+import { inRounds } from "./input/rounds.ts";
 import type { RpcRequest, RpcResult } from "./rpc-request.ts";
 import type { ClientLogLevels } from "./streams/client-log-levels.ts";
 import { createSubscriptions } from "./streams/subscriptions.ts";
@@ -95,7 +96,7 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
       levels.set(request);
       return { result: {} };
     }
-    const result = await common(request);
+    const result = await inRounds(request, common);
     if (result === undefined) throw new RpcFailure(rpcCodes.methodNotFound, "method not found");
     return { result };
   }

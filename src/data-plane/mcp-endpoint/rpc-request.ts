@@ -15,7 +15,14 @@ export interface RpcRequest {
   readonly id: RpcId;
   /** The client takes a stream of events as the answer. */
   readonly takesEvents: boolean;
+  /** Asks a client of 2025-11-25 on the stream of the call; undefined: it cannot be asked there. */
+  readonly askClient: AskClient | undefined;
 }
+
+/** Resolves with the answers by the names of the questions, and with what the caller may do by then. */
+export type AskClient = (
+  requests: JsonObject,
+) => Promise<{ readonly answers: JsonObject; readonly caller: EndpointCaller }>;
 
 export interface RpcResult {
   readonly result: JsonObject;

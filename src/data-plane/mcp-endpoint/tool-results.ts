@@ -17,11 +17,17 @@ const errorKey = "latchkey/error";
 type WaitingAnswer = Extract<SettledAnswer, { readonly kind: "approval" }>;
 type LinkAnswer = Extract<SettledAnswer, { readonly kind: "link" }>;
 
+/** What decides about the form of a question to the user. */
+export interface AnswerForm extends Pick<ClientProfile, "era" | "opensUrls"> {
+  /** The client is asked within its call; else it is told by an error what to do before it calls again. */
+  readonly isAskedNow: boolean;
+}
+
 /**
  * Returns the result of a call in the form that the client takes. Throws the error by which older clients are asked to
  * open a URL.
  */
-export function resultFor(answer: SettledAnswer, client: ClientProfile): JsonObject {
+export function resultFor(answer: SettledAnswer, client: AnswerForm): JsonObject {
   switch (answer.kind) {
     case "result":
       return shownResult(answer.result);
@@ -40,7 +46,7 @@ type ScriptAnswer =
   | { readonly kind: "question"; readonly question: JsonObject };
 
 /** Does the same for methods whose results cannot say what is wrong. Throws `RpcFailure`. */
-export function outputFor(answer: SettledAnswer, client: ClientProfile): ScriptAnswer {
+export function outputFor(answer: SettledAnswer, client: AnswerForm): ScriptAnswer {
   switch (answer.kind) {
     case "result":
       return { kind: "output", result: answer.result };
@@ -125,7 +131,7 @@ function errorOf({ code, message, hint, script, payload }: Fault): JsonObject {
   };
 }
 
-function linkResult(answer: LinkAnswer, client: ClientProfile): JsonObject {
+function linkResult(answer: LinkAnswer, client: AnswerForm): JsonObject {
   const { url, sessionId } = answer.link;
   const message = messageOf(answer);
   if (!client.opensUrls) {
@@ -146,12 +152,10 @@ interface UrlQuestion {
 }
 
 /** Asks a client to open a URL and to call again. */
-function urlResult({ name, message, url, state, id }: UrlQuestion, { era }: ClientProfile): JsonObject {
-  const request = { mode: "url", message, url };
-  if (era === "legacy") {
-    throw new RpcFailure(rpcCodes.urlElicitationRequired, message, {
-      data: { elicitations: [{ ...request, elicitationId: id }] },
-    });
+function urlResult({ name, message, url, state, id }: UrlQuestion, { era, isAskedNow }: AnswerForm): JsonObject {
+  const request = { mode: "url", message, url, ...(era === "legacy" && { elicitationId: id }) };
+  if (!isAskedNow) {
+    throw new RpcFailure(rpcCodes.urlElicitationRequired, message, { data: { elicitations: [request] } });
   }
   return {
     resultType: "input_required",
@@ -161,7 +165,7 @@ function urlResult({ name, message, url, state, id }: UrlQuestion, { era }: Clie
 }
 
 /** The call was not made: the client makes it again once a person has approved it. */
-function approvalResult({ id, page, fault }: WaitingAnswer, client: ClientProfile): JsonObject {
+function approvalResult({ id, page, fault }: WaitingAnswer, client: AnswerForm): JsonObject {
   const message = `A person has to approve this call first (approval ${id}).`;
   const state = approvalState(id);
   if (page !== undefined && client.opensUrls) {

@@ -95,8 +95,8 @@ export function createDoorAnswers({ door, sockets, isDraining, endless, world }:
     if (given.headers !== undefined) setAll(target.response, given.headers);
     if (given.stream !== undefined) {
       setOwn(target);
-      const open = given.isEndless === true ? endless : undefined;
-      void sendStream(target.response, { status: given.status, stream: given.stream, open });
+      const { status, stream, isEndless = false } = given;
+      void sendStream(target.response, { status, stream, isEndless, endless });
     } else send(target, { status: given.status, body: bodyIn(given) });
   }
 

@@ -92,6 +92,8 @@ export interface AnswerStream {
   write(text: string): void;
   /** Whether the client reads more slowly than pieces come. */
   isFull(): boolean;
+  /** From now on, a process that stops cuts the stream, as with `isEndless`. */
+  cutAtStop(): void;
 }
 
 /** Returns the caller and its environment. Throws for a control key, which has no environment. */

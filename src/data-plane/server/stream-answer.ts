@@ -4,16 +4,25 @@ import type { RouteAnswer } from "./routes.ts";
 interface StreamedAnswer {
   readonly status: number;
   readonly stream: NonNullable<RouteAnswer["stream"]>;
-  /** Has the response while it is open; undefined: the response has an end of its own. */
-  readonly open: Set<{ destroy(): unknown }> | undefined;
+  /** The response has no end of its own. */
+  readonly isEndless: boolean;
+  /** Has the responses without an end of their own while they are open. */
+  readonly endless: Set<{ destroy(): unknown }>;
 }
 
 /** Sends a response piece by piece; its headers are set. */
-export async function sendStream(response: FrontResponse, { status, stream, open }: StreamedAnswer): Promise<void> {
+export async function sendStream(response: FrontResponse, answer: StreamedAnswer): Promise<void> {
+  const { status, stream, isEndless, endless } = answer;
+
+  function cutAtStop(): void {
+    if (response.destroyed || endless.has(response)) return;
+    endless.add(response);
+    response.once("close", () => endless.delete(response));
+  }
+
   // The client may have left before the first piece.
   if (!response.destroyed) {
-    open?.add(response);
-    response.once("close", () => open?.delete(response));
+    if (isEndless) cutAtStop();
     response.writeHead(status);
     response.flushHeaders();
   }
@@ -22,6 +31,7 @@ export async function sendStream(response: FrontResponse, { status, stream, open
       if (!response.destroyed) response.write(text);
     },
     isFull: () => response.writableNeedDrain,
+    cutAtStop,
   });
   response.end();
 }

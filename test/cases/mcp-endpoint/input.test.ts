@@ -2,8 +2,10 @@ import { expect, it } from "vitest";
 import { AnswerMistake, readFormContent } from "../../../src/core/mcp-endpoint/input/form-answer.ts";
 import { readFormSchema } from "../../../src/core/mcp-endpoint/input/form-schema.ts";
 import { readQuestions } from "../../../src/core/mcp-endpoint/input/questions.ts";
+import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { Run_State, SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
+import { olderClient } from "./older-client.ts";
 import { connectByKey, legacyCall, modernCall, served } from "./served.ts";
 
 const key = "sandbox-api-key";
@@ -33,8 +35,9 @@ const scripts = {
   "actions/endless.ts": action(`for (let i = 0; ; i += 1) await nango.askClient({ it: ${form('"Number " + i')} });`),
 };
 
-async function ready(): Promise<Connecting> {
-  const all = await served({ scripts: {}, others: { [key]: scripts } });
+async function ready({ now = Date.now } = {}): Promise<Connecting> {
+  const env = { LATCHKEY_STREAM_GRACE: "10ms" };
+  const all = await served({ scripts: {}, others: { [key]: scripts }, sidecar: { env, now } });
   await connectByKey(all, key, ["ada", "bob"]);
   return all;
 }
@@ -127,6 +130,105 @@ it("refuses clients that cannot answer, forms that no client shows, and endless 
   }
   const last = (await modernCall(all, "tools/call", { ...endless, ...more }, { capabilities })).body;
   expect(last.error.message).toContain("has asked its client 10 times");
+});
+
+it("asks a client of 2025-11-25 on the stream of its call, and takes the answers of its session alone", async () => {
+  let later = 0;
+  const all = await ready({ now: () => Date.now() + later });
+  const { sidecar } = all;
+  const { secret: other } = await sidecar.client(EnvironmentService).createKey({ environment: "dev" });
+  const own = await sidecar.client(EnvironmentService).createKey({ environment: "dev" });
+  const client = await olderClient(sidecar, { elicitation: {}, sampling: {} }, { key: own.secret });
+  const call = (options = {}) =>
+    client.send(
+      { id: 7, method: "tools/call", params: { name: `${key}_two`, arguments: { connection: "ada", topic: "a" } } },
+      options,
+    );
+  const asked = async () => {
+    const stream = await call();
+    const question = await stream.next();
+    return { ...stream, question, answer: (answer: object) => client.reply(question.id, answer) };
+  };
+
+  const { question: one, ...stream } = await asked();
+  expect(one).toMatchObject({ jsonrpc: "2.0", method: "elicitation/create", params: { message: "Word?" } });
+  const first = { result: accept("elderberry") };
+  // Neither another key, nor another session, nor an ID that is none of ours.
+  const strange = await olderClient(sidecar, { elicitation: {} }, { key: own.secret });
+  const refused = { status: 400, body: { error: { code: -32_600, message: expect.stringContaining("no question") } } };
+  expect(await client.reply(one.id, first, { key: other })).toMatchObject(refused);
+  expect(await strange.reply(one.id, first)).toMatchObject(refused);
+  const unknown = await client.reply("eA", first);
+  expect(unknown).toMatchObject(refused);
+  expect(unknown.body).not.toHaveProperty("id");
+  expect(await client.reply(one.id, first)).toEqual({ status: 202, body: undefined });
+  // The first answer counts.
+  expect((await client.reply(one.id, { result: accept("x") })).status).toBe(202);
+  const two = await stream.next();
+  expect(two.params.message).toBe("And after it?");
+  expect(two.id).not.toBe(one.id);
+  await client.reply(two.id, { result: accept("fig") });
+  expect(await stream.next()).toMatchObject({ id: 7, result: { structuredContent: { lengths: [10, 3] } } });
+  expect(await stream.next()).toBeUndefined();
+
+  const declining = await asked();
+  await declining.answer({ result: { action: "decline" } });
+  expect((await declining.next()).result.structuredContent).toEqual({ action: "decline" });
+  const failing = await asked();
+  await failing.answer({ error: { code: -1, message: "elderberry" } });
+  const end = async (of: typeof failing) => {
+    for (;;) {
+      const message = await of.next();
+      if (message?.method === undefined) return message;
+    }
+  };
+  expect(await end(failing)).toMatchObject({
+    id: 7,
+    error: { message: "the client has answered the question `first` with the error -1" },
+  });
+  const wrong = await asked();
+  await wrong.answer({ result: accept("x".repeat(21)) });
+  expect((await end(wrong)).error.message).toContain("`content.word` must have at most 20 characters");
+  const large = await asked();
+  expect(await large.answer({ result: accept("x".repeat(300_000)) })).toMatchObject({ status: 400 });
+  expect((await end(large)).error.message).toBe("an answer must have at most 256 KiB");
+
+  // Without a stream, or the capability, it is told why it cannot be asked.
+  const plain = await call({ accept: "application/json" });
+  expect((await plain.next()).error).toMatchObject({ data: { requiredCapabilities: { elicitation: {} } } });
+
+  // A client that has left, or does not answer in time, gets no further run.
+  const { runs: before } = await sidecar.client(SyncService).listRuns({ environment: "dev" });
+  const left = await asked();
+  left.leave();
+  const late = await asked();
+  later = 11 * 60_000;
+  expect(await late.next()).toMatchObject({
+    method: "notifications/cancelled",
+    params: { requestId: late.question.id },
+  });
+  expect((await late.next()).error.message).toBe("the client has not answered within 10 minutes");
+  expect((await late.answer(first)).status).toBe(202);
+  expect((await left.answer(first)).status).toBe(202);
+  const { runs } = await sidecar.client(SyncService).listRuns({ environment: "dev" });
+  expect(runs.length).toBe(before.length + 2);
+  const shown = runs.map(({ problem }) => `${problem?.code} ${problem?.message}`);
+  for (const text of [...sidecar.logged, ...shown]) expect(text).not.toMatch(/elderberry|xxxxx/);
+
+  // An ended key ends its calls, and a process that stops cuts those of others.
+  const ending = await asked();
+  await sidecar.client(EnvironmentService).revokeKey({ id: own.key?.id ?? "" });
+  expect((await end(ending)).error.data.code).toBe("unknown_key");
+  const open = await olderClient(sidecar, { elicitation: {} });
+  const cut = await open.send({
+    id: 1,
+    method: "tools/call",
+    params: { name: `${key}_two`, arguments: { connection: "ada", topic: "a" } },
+  });
+  expect((await cut.next()).method).toBe("elicitation/create");
+  const message = cut.next().catch(() => "cut");
+  await sidecar.stop();
+  expect(await message).toBe("cut");
 });
 
 const fields = (field: object) => ({ type: "object", properties: { f: field } }) as never;

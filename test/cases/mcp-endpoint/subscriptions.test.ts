@@ -3,6 +3,7 @@ import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy
 import { patient } from "../../support/approvals/holding.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
+import { readMessages } from "./events.ts";
 import { documents, modern, modernCall, integration as other, served } from "./served.ts";
 
 const integration = "sandbox-api-key";
@@ -60,24 +61,7 @@ async function listen(all: Connecting, notifications: object, { key = secretKey 
     },
     body: JSON.stringify({ jsonrpc: "2.0", id: 5, method: "subscriptions/listen", params: { notifications, _meta } }),
   });
-  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  // biome-ignore lint/suspicious/noExplicitAny: a test says itself what it expects of a message.
-  async function next(): Promise<any> {
-    for (;;) {
-      const end = text.indexOf("\n\n");
-      if (end >= 0) {
-        const event = text.slice(0, end);
-        text = text.slice(end + 2);
-        if (!event.startsWith(":")) return JSON.parse(event.replace("event: message\ndata: ", ""));
-        continue;
-      }
-      const { value, done } = (await reader?.read()) ?? { done: true };
-      if (done) return text === "" ? undefined : JSON.parse(text);
-      text += value;
-    }
-  }
-  return { next, leave: () => leaving.abort() };
+  return { ...readMessages(answer), leave: () => leaving.abort() };
 }
 
 it("tells clients of 2026-07-28 when records that they may read have changed, as long as they may", async () => {

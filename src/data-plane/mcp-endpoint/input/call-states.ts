@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Broker } from "../../../broker/broker.ts";
 import { claimedIdentity } from "../../../broker/credentials/on-behalf/subject-tokens.ts";
-import { requesterOf, requesterText } from "../../../core/approvals/requester.ts";
+import { starterOf } from "../../../broker/setup/caller.ts";
 import { canonicalJson } from "../../../core/dialect/canonical-json.ts";
 import {
   type CallState,
@@ -63,7 +63,16 @@ function purposeOf({ method, tool, given, caller }: StatefulCall): string {
   const text = canonicalJson(given, maxDepth);
   if (text === undefined) throw invalidParams("the arguments are nested too deeply");
   const subject = subjectToken === undefined ? "" : claimedIdentity(subjectToken);
-  const requester = requesterText(requesterOf(caller.caller));
-  const about: JsonValue = [environment, requester, subject, connectionHeader, method, tool];
+  // Not the ID alone: another key may have it later.
+  const asker = starterOf(caller.caller);
+  const about: JsonValue = [
+    environment,
+    asker,
+    caller.caller.identity?.kind ?? "",
+    subject,
+    connectionHeader,
+    method,
+    tool,
+  ];
   return `mcp-call\0${JSON.stringify(about)}\0${hash("sha256", text, "base64url")}`;
 }

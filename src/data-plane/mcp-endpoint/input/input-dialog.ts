@@ -125,5 +125,7 @@ function lackingFailure(lacking: JsonObject, era: ClientProfile["era"]): RpcFail
   const data = { requiredCapabilities: lacking };
   return era === "modern"
     ? new RpcFailure(rpcCodes.missingCapability, message, { status: 400, data })
-    : new RpcFailure(rpcCodes.invalidRequest, message, { data });
+    : new RpcFailure(rpcCodes.invalidRequest, `${message} in \`initialize\`, send its session, and accept events`, {
+        data,
+      });
 }

@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../../base/fault.ts";
 import type { World } from "../../../base/world.ts";
 import type { Broker } from "../../../broker/broker.ts";
-import { mayCallTool, requireRecordsWithin } from "../../../broker/setup/caller.ts";
+import { requireRecordsWithin } from "../../../broker/setup/caller.ts";
 import { faultOfStore } from "../../../broker/stored/store-fault.ts";
 import { isObject } from "../../../core/dialect/json-fields.ts";
 import { serverInfoKey, subscriptionKey } from "../../../core/mcp-endpoint/client-profile.ts";
@@ -14,18 +14,17 @@ import {
   resultResponse,
   rpcCodes,
 } from "../../../core/mcp-endpoint/protocol.ts";
-import { callerNow } from "../../proxy/admission.ts";
 import type { AnswerStream } from "../../server/routes.ts";
 import { withConnection } from "../connection-choice.ts";
-import type { EndpointCaller } from "../endpoint-caller.ts";
-import { eventOf } from "../event-answer.ts";
+import { type EndpointCaller, endpointCallerNow } from "../endpoint-caller.ts";
+import { eventOf, keepAlive } from "../event-answer.ts";
 import { resourceAt } from "../resources.ts";
 import { rpcErrorBody } from "../rpc-faults.ts";
 import type { RpcRequest, RpcResult } from "../rpc-request.ts";
 import { AccountNeeded } from "../tool-call.ts";
 import type { ToolCatalog } from "../tool-catalog.ts";
 import type { ToolGate } from "../tool-gate.ts";
-import { createSubscriptionSlots } from "./subscription-slots.ts";
+import { createCallerSlots } from "./caller-slots.ts";
 
 /** Answers `subscriptions/listen` of 2026-07-28: the stream is the subscription, so that nothing is kept besides it. */
 export type Listen = (request: RpcRequest) => Promise<RpcResult>;
@@ -38,6 +37,8 @@ interface SubscriptionServices {
   readonly world: World;
 }
 
+/** Each reads the store when records change. */
+const slots = { most: 100, mostOfCaller: 10, of: "subscriptions" };
 const maxUris = 50;
 /** A client listens again after that. Tokens of users are checked when they do. */
 const maxMs = 10 * 60_000;
@@ -55,7 +56,7 @@ interface WatchedRecords {
 
 export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world }: SubscriptionServices): Listen {
   const { access, records, connections } = broker;
-  const enter = createSubscriptionSlots();
+  const enter = createCallerSlots(slots);
 
   /** Returns what a URI names; undefined: no saved records, or none that the caller may read. */
   async function recordsAt(uri: string, { caller, catalog }: Reader): Promise<WatchedRecords | undefined> {
@@ -90,7 +91,7 @@ export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world
       events.acknowledge(watched.map(({ uri }) => uri));
       while (performance.now() < endMs) {
         if (await hasLeft(leaving)) return;
-        const now = endpointCallerNow(caller);
+        const now = endpointCallerNow(access, caller);
         for (const n of await watch.taken()) {
           const one = watched[n];
           if (one !== undefined) changed.add(one);
@@ -111,12 +112,6 @@ export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world
     } finally {
       watch.close();
     }
-  }
-
-  /** Throws once the key or the session has ended. */
-  function endpointCallerNow(before: EndpointCaller): EndpointCaller {
-    const caller = callerNow(access, before.caller);
-    return { ...before, caller, admitsTool: (name) => mayCallTool(caller, name) };
   }
 
   return async ({ id, params, caller, takesEvents }) => {
@@ -168,7 +163,7 @@ function subscriptionEvents(id: RpcId, to: AnswerStream) {
     },
     updated: (uri: string) => note("notifications/resources/updated", { uri }),
     keepAlive() {
-      if (performance.now() - saidMs >= keepAliveMs) write(": still open\n\n");
+      if (performance.now() - saidMs >= keepAliveMs) write(keepAlive);
     },
     /** Tells the client that it may subscribe again. */
     end(serverInfo: JsonObject) {

@@ -2,14 +2,18 @@ import { Fault } from "../../../base/fault.ts";
 import { starterOf } from "../../../broker/setup/caller.ts";
 import type { EndpointCaller } from "../endpoint-caller.ts";
 
-/** In this process. Each reads the store when records change. */
-const most = 100;
-const mostOfCaller = 10;
+/** Counts what a caller has opened. Returns a function that ends it. Throws if there is too much. */
+export type EnterSlot = (caller: EndpointCaller) => () => void;
 
-/** Counts a subscription. Returns a function that ends it. Throws if there are too many. */
-export type EnterSubscription = (caller: EndpointCaller) => () => void;
+interface SlotLimits {
+  /** In this process. */
+  readonly most: number;
+  readonly mostOfCaller: number;
+  /** What is counted, in the plural. */
+  readonly of: string;
+}
 
-export function createSubscriptionSlots(): EnterSubscription {
+export function createCallerSlots({ most, mostOfCaller, of }: SlotLimits): EnterSlot {
   const open = new Map<string, number>();
   let all = 0;
 
@@ -17,7 +21,7 @@ export function createSubscriptionSlots(): EnterSubscription {
     const name = JSON.stringify([environment, starterOf(caller)]);
     const own = open.get(name) ?? 0;
     if (own >= mostOfCaller || all >= most) {
-      const limit = own >= mostOfCaller ? `${mostOfCaller} subscriptions of a caller` : `${most} subscriptions`;
+      const limit = own >= mostOfCaller ? `${mostOfCaller} ${of} of a caller` : `${most} ${of}`;
       throw new Fault("too_many_requests", `at most ${limit} are open at once`);
     }
     all += 1;

@@ -1,0 +1,20 @@
+import { type McpAnswer, McpAnswerSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { createRecords } from "../../store/records.ts";
+import { bornAt } from "../stored/sortable-time.ts";
+
+/** What clients of the MCP endpoint have sent to another process than the one that needs it. */
+export function createMcpClientCollections(store: Store) {
+  return {
+    mcpAnswers: createRecords({
+      store,
+      name: "mcp-answer",
+      schema: McpAnswerSchema,
+      secret: true,
+      key: ({ questionHash }: McpAnswer) => [questionHash],
+      indexes: { age: ({ createdAt }: McpAnswer) => [[bornAt(createdAt)]] },
+    }),
+  } as const;
+}
+
+export type McpClientCollections = ReturnType<typeof createMcpClientCollections>;
