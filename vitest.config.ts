@@ -8,7 +8,7 @@ const common = {
   testTimeout: 60_000,
   hookTimeout: 60_000,
   // Whoever promises a time says so in the test.
-  expect: { poll: { timeout: 5_000 } },
+  expect: { poll: { timeout: 30_000 } },
 };
 
 /** Tests of requests that ordinarily take the fast lane. */

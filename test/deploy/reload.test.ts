@@ -6,7 +6,7 @@ import { temporaryFolder } from "../support/sidecar/harness.ts";
 import { launch, type Running, serveInProcess } from "../support/sidecar/process.ts";
 import { project } from "./projected.ts";
 
-const noticed = { timeout: 10_000, interval: 100 };
+const noticed = { timeout: 30_000, interval: 100 };
 
 const configuration = (folder: string, more = "") => `
 environments:

@@ -80,7 +80,7 @@ it("reads scripts of a ConfigMap, and applies a swap of the whole folder", {
     ["words", "first", undefined],
   ]);
   await volume.swap({ ...files, ...using, "calendar/lib/words.ts": "export const words = 'second';" });
-  await expect.poll(shown, { timeout: 20_000 }).toContainEqual(["words", "second", undefined]);
+  await expect.poll(shown).toContainEqual(["words", "second", undefined]);
   await volume.swap(files);
-  await expect.poll(shown, { timeout: 20_000 }).toEqual([["primary", "Returns the primary calendar.", undefined]]);
+  await expect.poll(shown).toEqual([["primary", "Returns the primary calendar.", undefined]]);
 });

@@ -60,7 +60,7 @@ describe.skipIf(lacks("compiler"))("a disk with errors", () => {
     expect(await data.show("before")).toBe(200);
 
     disk.heal();
-    await expect.poll(() => data.connect("after"), { timeout: 10_000 }).toBe(201);
+    await expect.poll(() => data.connect("after")).toBe(201);
     expect(await ready()).toBe(200);
     expect(await data.show("before")).toBe(200);
   });

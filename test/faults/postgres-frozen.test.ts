@@ -7,18 +7,28 @@ import { startApplication } from "../support/peers/application.ts";
 import { startProvider } from "../support/peers/provider.ts";
 import { type Postgres, startPostgres } from "../support/postgres/postgres.ts";
 import { openWire } from "../support/postgres/wire.ts";
+import { startStopwatch } from "../support/runner/stopwatch.ts";
 import { keyedConnection, startTestSidecar, type TestSidecar } from "../support/sidecar/harness.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 
 /** docs/store-and-backup.md promises about 4 s; the rest is for a busy machine. */
 const noticedWithinMs = 10_000;
 const recoverWithinMs = 10_000;
-const frozenMs = 14_000;
+/** Longer than statements may take. */
+const frozenMs = 11_000;
 const connections = 400;
+
+/** What became of a call. */
+interface Outcome {
+  readonly kind: string;
+  readonly status: number;
+  readonly headers: Headers;
+}
 
 interface Call {
   readonly kind: string;
   readonly from: number;
+  /** How long it took, without the time in which the machine was busy with other processes. */
   readonly ms: number;
   readonly status: number;
 }
@@ -68,12 +78,12 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
 
   /** Resolves with how long it took. */
   async function until(what: () => Promise<boolean>, limitMs: number): Promise<number> {
-    const since = performance.now();
+    const elapsed = startStopwatch();
     while (!(await what())) {
-      if (performance.now() - since > limitMs) return Number.POSITIVE_INFINITY;
+      if (elapsed.ms > limitMs) return Number.POSITIVE_INFINITY;
       await sleep(50);
     }
-    return performance.now() - since;
+    return elapsed.ms;
   }
 
   it.each([0, 200])(
@@ -85,34 +95,34 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
       const acknowledgedMetadata = new Map<string, number>();
       let isOver = false;
 
-      const kinds: readonly ((caller: number, turn: number) => Promise<[string, number]>)[] = [
+      const kinds: readonly ((caller: number, turn: number) => Promise<Outcome>)[] = [
         async (caller, turn) => {
           const text = `{"caller":${caller},"turn":${turn}}`;
-          const { status } = await fetch(hook, { method: "POST", body: text });
+          const { status, headers } = await fetch(hook, { method: "POST", body: text });
           if (status === 200) acknowledgedHooks.push(text);
-          return ["webhook", status];
+          return { kind: "webhook", status, headers };
         },
         async (caller, turn) => {
           const id = `c${(caller * 7 + turn) % connections}`;
-          const { status } = await frozen.rest("GET", "/proxy/", {
+          const { status, headers } = await frozen.rest("GET", "/proxy/", {
             headers: { "connection-id": id, "provider-config-key": "keyed" },
           });
-          return ["proxied", status];
+          return { kind: "proxied", status, headers };
         },
         async (caller, turn) => {
           const id = `c${caller}`;
-          const { status } = await frozen.rest("PATCH", "/connection/metadata", {
+          const { status, headers } = await frozen.rest("PATCH", "/connection/metadata", {
             body: { connection_id: id, provider_config_key: "keyed", metadata: { turn } },
           });
           if (status === 200) acknowledgedMetadata.set(id, turn);
-          return ["metadata", status];
+          return { kind: "metadata", status, headers };
         },
         async (caller, turn) => {
-          const { status } = await frozen.rest(
+          const { status, headers } = await frozen.rest(
             "GET",
             `/connections/c${(caller * 13 + turn) % connections}?provider_config_key=keyed`,
           );
-          return ["read", status];
+          return { kind: "read", status, headers };
         },
       ];
 
@@ -137,10 +147,14 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
 
       async function call(caller: number): Promise<void> {
         const kind = kinds[caller % kinds.length];
+        if (kind === undefined) throw new Error("a caller without a kind of calls");
         for (let turn = 1; !isOver; turn += 1) {
           const from = performance.now();
-          const [name, status] = (await kind?.(caller, turn)) ?? ["", 0];
-          calls.push({ kind: name, from, ms: performance.now() - from, status });
+          const elapsed = startStopwatch();
+          const outcome = await kind(caller, turn);
+          // On a busy machine the replica may also refuse what it cannot do in time.
+          if (outcome.headers.get("latchkey-error") !== "overloaded")
+            calls.push({ kind: outcome.kind, from, ms: elapsed.ms, status: outcome.status });
           await sleep(callers * 8);
         }
       }
@@ -159,16 +173,19 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
       const writing = writeElsewhere();
       const watches = Array.from({ length: Math.ceil(callers / 8) }, watch);
       const calling = Array.from({ length: callers }, (_, caller) => call(caller));
-      await sleep(2_000);
+      // All have had an answer: none of them waits for the burst of first calls.
+      await expect.poll(() => calls.length).toBeGreaterThanOrEqual(2 * callers);
 
       const frozenAt = performance.now();
       wire.freeze();
       const noticedMs = await until(async () => !(await isReady(frozen)), 3 * noticedWithinMs);
+      const noticedAt = performance.now();
       const reason = await (await fetch(`${frozen.ops}/readyz`)).text();
       await sleep(Math.max(0, frozenMs - (performance.now() - frozenAt)));
       const mendedAt = performance.now();
       wire.mend();
       const readyMs = await until(() => isReady(frozen), 3 * recoverWithinMs);
+      const readyAt = performance.now();
       await sleep(2_000);
       isOver = true;
       await Promise.all([...calling, writing]);
@@ -181,16 +198,16 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
       const longest = calls.toSorted((a, b) => b.ms - a.ms)[0];
       expect(longest?.ms ?? 0, JSON.stringify(longest)).toBeLessThan(noticedWithinMs);
       // Once the freeze is known, callers are refused at once, with some tolerance for a busy process.
-      const known = calls.filter(({ from }) => from > frozenAt + noticedMs + 500 && from < mendedAt);
+      const known = calls.filter(({ from }) => from > noticedAt + 500 && from < mendedAt);
       expect(Math.max(0, ...known.map(({ ms }) => ms))).toBeLessThan(3_000);
       const refused = known.filter(({ kind }) => kind === "webhook" || kind === "metadata");
       expect(new Set(refused.map(({ status }) => status))).toEqual(new Set(callers === 0 ? [] : [503]));
 
       // Everything works again, by itself, and all that was acknowledged is there.
       expect((await frozen.rest("POST", "/connections", { body: keyedConnection("after") })).status).toBe(201);
-      const after = calls.filter(({ from }) => from > mendedAt + readyMs);
+      const after = calls.filter(({ from }) => from > readyAt);
       expect(after.map(({ status }) => status).filter((status) => status !== 200)).toEqual([]);
-      if (watches.length > 0) await expect.poll(() => seenByWatch.has("after"), { timeout: 5_000 }).toBe(true);
+      if (watches.length > 0) await expect.poll(() => seenByWatch.has("after")).toBe(true);
       watching.abort();
       await Promise.all(watches);
       for (const [id, turn] of acknowledgedMetadata) {
@@ -199,9 +216,7 @@ describe.skipIf(lacks("postgres"))("a frozen link to PostgreSQL", () => {
       }
       const delivered = () =>
         new Set(application.seen.map(({ body }) => JSON.stringify(JSON.parse(body).payload ?? JSON.parse(body))));
-      await expect
-        .poll(() => acknowledgedHooks.filter((text) => !delivered().has(text)).length, { timeout: 30_000 })
-        .toBe(0);
+      await expect.poll(() => acknowledgedHooks.filter((text) => !delivered().has(text)).length).toBe(0);
       expect((await frozen.metric("latchkey_unhandled_errors_total")) ?? 0).toBe(0);
     },
     120_000,

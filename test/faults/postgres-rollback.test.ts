@@ -14,7 +14,7 @@ import { lacks } from "../support/sidecar/needs.ts";
 
 const ghosts = Array.from({ length: 10 }, (_, i) => `ghost${i}`);
 const changed = Array.from({ length: 10 }, (_, i) => `changed${i}`);
-const noticed = { timeout: 10_000, interval: 50 };
+const noticed = { timeout: 30_000, interval: 50 };
 
 describe.skipIf(lacks("postgres"))("an older copy of the data in PostgreSQL's place", () => {
   async function start() {

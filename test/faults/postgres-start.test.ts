@@ -81,7 +81,7 @@ describe.skipIf(lacks("postgres"))("a database that fails during a start", () =>
     // No half-open connection is left.
     const left = () =>
       server.query("select application_name from pg_stat_activity where application_name like 'start_%'");
-    await expect.poll(left, { timeout: 5_000 }).toEqual([]);
+    await expect.poll(left).toEqual([]);
   }, 120_000);
 
   it("is waited for, whichever statement it fails at", async () => {
@@ -111,12 +111,12 @@ describe.skipIf(lacks("postgres"))("a database that fails during a start", () =>
       return answer === undefined ? "" : `${answer.status} ${(await answer.text()).trim()}`;
     };
     const why = /^503 starting: PostgreSQL at 127\.0\.0\.1:\d+: sorry, too many clients already/;
-    await expect.poll(() => probe("/readyz"), { timeout: 10_000 }).toMatch(why);
+    await expect.poll(() => probe("/readyz")).toMatch(why);
     expect(await probe("/startupz")).toMatch(why);
     expect(await probe("/livez")).toBe("200 ok");
     relay.mend();
     const running = await starting;
     expect(await probe("/readyz")).toBe("200 ok");
     expect(running.logged.filter((line) => line.includes("cannot be opened yet"))).toHaveLength(1);
-  }, 30_000);
+  });
 });

@@ -10,6 +10,7 @@ import { describe, expect, it } from "vitest";
 import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import { type Started, started } from "../cases/sandbox/started.ts";
 import { faultSeed, seeded } from "../support/runner/seeded.ts";
+import { startStopwatch } from "../support/runner/stopwatch.ts";
 import { secretKey, temporaryFolder } from "../support/sidecar/harness.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 import { launch } from "../support/sidecar/process.ts";
@@ -142,13 +143,13 @@ it("a process that is killed during a refresh and restarted sends a request at o
   await first.put(sandbox.grant());
   sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs: 60_000, times: 1 }] } });
   const calling = first.call().catch(() => "cut");
-  await expect.poll(() => sandbox.seen().requests.token, { interval: 5, timeout: 10_000 }).toBe(1);
+  await expect.poll(() => sandbox.seen().requests.token, { interval: 5 }).toBe(1);
   await first.kill();
   expect(await calling).toBe("cut");
   const second = await serve({ folder, sandbox, env });
-  const since = performance.now();
+  const elapsed = startStopwatch();
   expect(await second.call()).toBe("200");
-  expect(performance.now() - since).toBeLessThan(3_000);
+  expect(elapsed.ms).toBeLessThan(3_000);
   expect(sandbox.seen().requests.token).toBe(2);
 }, 60_000);
 
@@ -167,20 +168,20 @@ describe.skipIf(lacks("compiler"))("a store that refuses writes when the answer 
     const first = latchkey.call();
     await expect.poll(() => sandbox.seen().requests.token, { interval: 5 }).toBe(1);
     disk.fail({ error: "EROFS", calls: ["write", "open", "sync"] });
-    const since = performance.now();
+    const elapsed = startStopwatch();
     expect(await first).toBe("store_unavailable");
-    expect(performance.now() - since).toBeLessThan(5_000);
+    expect(elapsed.ms).toBeLessThan(5_000);
     // Long enough for several tries, of the callers and of the holder of the token.
     for (let i = 0; i < 30; i += 1) {
-      const asked = performance.now();
+      const elapsed = startStopwatch();
       expect(await latchkey.call()).toBe("store_unavailable");
-      expect(performance.now() - asked).toBeLessThan(2_000);
+      expect(elapsed.ms).toBeLessThan(2_000);
       await sleep(100);
     }
     expect(sandbox.seen().requests.token).toBe(1);
 
     disk.heal();
-    await expect.poll(() => latchkey.call(), { timeout: 10_000 }).toBe("200");
+    await expect.poll(() => latchkey.call()).toBe("200");
     expect(sandbox.seen().requests.token).toBe(1);
     const { credentials } = (await latchkey.show("&refresh_token=true")).body;
     expect(credentials.refresh_token).not.toBe(granted.refresh_token);
@@ -205,7 +206,7 @@ describe.skipIf(lacks("compiler"))("a store that refuses writes when the answer 
     for (let i = 0; i < 10; i += 1) expect(await latchkey.call()).toBe("store_unavailable");
     expect(sandbox.seen().requests.token ?? 0).toBe(0);
     disk.heal();
-    await expect.poll(() => latchkey.call(), { timeout: 10_000 }).toBe("200");
+    await expect.poll(() => latchkey.call()).toBe("200");
     expect(sandbox.seen().requests.token).toBe(1);
   });
 

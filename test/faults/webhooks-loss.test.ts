@@ -98,7 +98,7 @@ it("W01 a webhook is delivered after a restart, though the sidecar was killed ri
   application.answer = (_, response) => void response.end();
   await life.kill();
   life = await begin(folder, env);
-  await expect.poll(() => waitingAt(life), { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => waitingAt(life)).toBe(0);
   expect([...numbersSeen()].sort((a, b) => a - b)).toEqual(Array.from({ length: kills }, (_, i) => i + 1));
 }, 300_000);
 
@@ -161,12 +161,12 @@ describe.skipIf(lacks("compiler"))("a disk that can be filled and lose its power
     expect(await notify(life, path, 1)).toBe(200);
     await application.got(20);
     disk.fail({ error: "ENOSPC", calls: ["write"] });
-    await expect.poll(() => notify(life, path, 2), { timeout: 20_000 }).toBe(503);
+    await expect.poll(() => notify(life, path, 2)).toBe(503);
     for (const answer of answers.splice(0)) answer();
     await sleep(1_000);
     disk.heal();
     application.answer = (_, response) => void response.end();
-    await expect.poll(() => waitingAt(life), { timeout: 20_000 }).toBe(0);
+    await expect.poll(() => waitingAt(life)).toBe(0);
     expect(application.seen).toHaveLength(20);
   }, 60_000);
 });

@@ -76,7 +76,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
         await page.goto(`${link}&return_to=${encodeURIComponent(`${application}/done`)}`);
         if (key === "sandbox-api-key") await page.getByLabel("API key").fill(key);
         await page.getByRole("button", { name: "Connect" }).click();
-        await page.waitForURL(`${application}/done?provider_config_key=${key}&connection_id=*`, { timeout: 10_000 });
+        await page.waitForURL(`${application}/done?provider_config_key=${key}&connection_id=*`, { timeout: 30_000 });
         expect(await all.connections()).toHaveLength(1);
       },
     );
@@ -97,7 +97,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
         await page.goto(`${link}&return_to=${encodeURIComponent(`${application}/done?a=1&b=2`)}`);
         await page.getByRole("button", { name: "Connect" }).click();
         await page.getByRole("button", { name: answer }).click();
-        await page.waitForURL(`${application}/done?a=1&b=2&provider_config_key=sandbox-files&*`, { timeout: 10_000 });
+        await page.waitForURL(`${application}/done?a=1&b=2&provider_config_key=sandbox-files&*`, { timeout: 30_000 });
         await context?.close();
         expect(await all.connections()).toHaveLength(answer === "Allow" ? 1 : 0);
       },

@@ -30,7 +30,7 @@ function runProgram(name: string, { alias }: Origin): Promise<Printed> {
   const path = fileURLToPath(new URL(`clients/${name}.mjs`, import.meta.url));
   const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], ADDRESS: alias, KEY: secretKey };
   return new Promise((resolve) =>
-    execFile(process.execPath, [path], { env, timeout: 20_000 }, (_, text, errors) => resolve({ text, errors })),
+    execFile(process.execPath, [path], { env, timeout: 50_000 }, (_, text, errors) => resolve({ text, errors })),
   );
 }
 

@@ -20,7 +20,7 @@ const withKey = { authorization: `Bearer ${secretKey}`, ...connectionHeaders };
 describe.skipIf(lacks("curl"))("curl", () => {
   const curl = async (args: readonly string[], env: Readonly<Record<string, string>> = {}) => {
     const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/_proxy$/i.test(name)));
-    const options = { timeout: 20_000, env: { ...own, ...env } };
+    const options = { timeout: 50_000, env: { ...own, ...env } };
     const { stdout } = await promisify(execFile)("curl", ["-sS", "--max-time", "15", ...args], options);
     return stdout;
   };

@@ -71,7 +71,7 @@ it.skipIf(lacks("nghttpd"))("nghttpd gets every request, and its responses arriv
   const port = await freePort();
   const args = ["--no-tls", "-a", "127.0.0.1", "-d", "files", "--echo-upload", String(port)];
   await startProgram("nghttpd", args, folder);
-  await expect.poll(() => isListening(port), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => isListening(port)).toBe(true);
   const running = await startProxied(port, priorKnowledge(port));
   const { data, proxyHeaders: headers } = running;
   const answers = await Promise.all(

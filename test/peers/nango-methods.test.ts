@@ -399,7 +399,7 @@ it("answers every public method of the SDK in the shape of its types", { timeout
   };
 
   async function forwarded() {
-    await expect.poll(() => started.application.seen.length, { timeout: 10_000 }).toBeGreaterThan(0);
+    await expect.poll(() => started.application.seen.length).toBeGreaterThan(0);
     return started.application.seen;
   }
 

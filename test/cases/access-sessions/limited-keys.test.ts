@@ -95,7 +95,7 @@ export default createAction({ description: "Answers.", exec: async () => "the ou
   }
   const shown = (key: string | undefined, id = "") =>
     sidecar.rest("GET", `/action/${id}`, key === undefined ? {} : { key }).then(({ status }) => status);
-  for (const id of Object.values(runs)) await expect.poll(() => shown(undefined, id), { timeout: 20_000 }).toBe(200);
+  for (const id of Object.values(runs)) await expect.poll(() => shown(undefined, id)).toBe(200);
   for (const [name, key] of Object.entries(callers)) {
     if (key === undefined) continue;
     const found = await Promise.all(Object.values(runs).map((id) => shown(key, id)));

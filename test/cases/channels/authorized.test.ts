@@ -27,7 +27,7 @@ it("watches an account that an end user has connected, and resources they consen
   const [connection] = await all.connections();
   const id = connection?.connection_id ?? "";
   // The housekeeping does it within a second or two.
-  await expect.poll(async () => (await states([State.ACTIVE])).length, { timeout: 8_000 }).toBe(1);
+  await expect.poll(async () => (await states([State.ACTIVE])).length).toBe(1);
   const [first] = await states([State.ACTIVE]);
   expect(first?.connection?.id).toBe(id);
   sandbox.changeCalendar("ada@example.com");
@@ -36,7 +36,7 @@ it("watches an account that an end user has connected, and resources they consen
 
   const again = await all.reconnectSession(id, { integration_id: key });
   await browser().go(departure(all, again, {}, key));
-  await expect.poll(async () => (await states([State.ACTIVE]))[0]?.previousId, { timeout: 8_000 }).toBe(first?.id);
+  await expect.poll(async () => (await states([State.ACTIVE]))[0]?.previousId).toBe(first?.id);
   await expect.poll(async () => (await states([State.STOPPED])).map((one) => one.id)).toEqual([first?.id]);
   expect(sandbox.seen().channels).toHaveLength(1);
 });

@@ -70,8 +70,8 @@ it.each(moments)(
         ? client.createChannel({ connection })
         : client.renewChannel({ environment: "dev", id: known?.id ?? "" });
     const gone = expect(asked).rejects.toThrow();
-    await expect.poll(() => requests(endpoint), { timeout: 5_000, interval: 5 }).toBe(before + 1);
-    await expect.poll(() => live().length, { timeout: 10_000, interval: 5 }).toBe(left);
+    await expect.poll(() => requests(endpoint), { interval: 5 }).toBe(before + 1);
+    await expect.poll(() => live().length, { interval: 5 }).toBe(left);
     child.child.kill("SIGKILL");
     await child.exited;
     await gone;

@@ -99,7 +99,7 @@ describe("a channel that lost notifications", () => {
     const one = await watched();
     one.sandbox.behave({ notificationCopies: 3 });
     one.sandbox.changeCalendar("ada@example.com", 40);
-    await expect.poll(() => one.forwards("forward").length, { timeout: 10_000 }).toBe(41);
+    await expect.poll(() => one.forwards("forward").length).toBe(41);
     await one.looks();
     expect(one.told()).toEqual([]);
     const other = await watched({ rules: { sequential_numbers: false } });

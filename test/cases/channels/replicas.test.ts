@@ -32,7 +32,7 @@ describe.skipIf(lacks("postgres"))("replicas that keep channels over PostgreSQL"
     const both = () => Promise.all([keep(), other.sidecar.broker.keepChannels()]);
     await both();
     // The housekeeping of the replica that holds the lease does it.
-    await expect.poll(() => live().length, { timeout: 20_000 }).toBe(many);
+    await expect.poll(() => live().length).toBe(many);
     expect(requests("watch")).toBe(many);
     const first = await watching.channels([State.ACTIVE]);
 
@@ -45,7 +45,7 @@ describe.skipIf(lacks("postgres"))("replicas that keep channels over PostgreSQL"
     expect(outcomes.slice(0, 2).map(({ status }) => status)).toEqual(["fulfilled", "fulfilled"]);
     await expect
       .poll(async () => (await watching.channels([State.STOPPING, State.RENEWING, State.CREATING])).length, {
-        timeout: 20_000,
+        timeout: 30_000,
       })
       .toBe(0);
     await both();
@@ -65,7 +65,7 @@ describe.skipIf(lacks("postgres"))("replicas that keep channels over PostgreSQL"
     await connect("ada");
     const both = () => Promise.all([keep(), other.sidecar.broker.keepChannels()]);
     await both();
-    await expect.poll(() => forwards("forward").length, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => forwards("forward").length).toBe(1);
     const { address, token, id } = JSON.parse(String(sandbox.seen().last.watch?.[0]?.body));
     const { pathname } = new URL(address);
     const notify = async (number: number) => {
@@ -86,9 +86,7 @@ describe.skipIf(lacks("postgres"))("replicas that keep channels over PostgreSQL"
     await Promise.all([43, 44, 46].map(notify));
     await looks();
     await looks();
-    await expect
-      .poll(() => forwards("channel").map(({ operation }) => operation), { timeout: 10_000 })
-      .toEqual(["gap"]);
+    await expect.poll(() => forwards("channel").map(({ operation }) => operation)).toEqual(["gap"]);
     await looks();
     expect(forwards("channel")).toHaveLength(1);
   });

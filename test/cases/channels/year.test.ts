@@ -159,7 +159,7 @@ async function lives(connections: number) {
 
   async function hear(): Promise<void> {
     const alive = live();
-    await expect.poll(() => alive.every(({ id }) => owners.has(id)), { timeout: 30_000 }).toBe(true);
+    await expect.poll(() => alive.every(({ id }) => owners.has(id))).toBe(true);
     until = new Map();
     for (const { id, expiration } of alive) {
       const owner = owners.get(id) ?? "";

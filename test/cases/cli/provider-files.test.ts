@@ -31,7 +31,7 @@ categories: crm
 api_key: {}
 `;
 
-it("reports all mistakes of a provider file, each with its place", { timeout: 30_000 }, async () => {
+it("reports all mistakes of a provider file, each with its place", async () => {
   const file = await fileOf("acme.yaml", broken);
   const { code, out, err } = await run("providers", "check", file);
   expect(code).toBe(1);
@@ -53,7 +53,7 @@ it("reports all mistakes of a provider file, each with its place", { timeout: 30
   expect(err).toBe("12 mistakes\n");
 });
 
-it("places mistakes within a configuration file, as JSON too", { timeout: 30_000 }, async () => {
+it("places mistakes within a configuration file, as JSON too", async () => {
   const file = await fileOf("latchkey.yaml", "providers:\n  - name: own\n    api_key: { heade: x-key }\n");
   const { code, out } = await run("providers", "check", file, "--json");
   expect([code, JSON.parse(out)]).toEqual([
@@ -69,7 +69,7 @@ it("places mistakes within a configuration file, as JSON too", { timeout: 30_000
   ]);
 });
 
-it("warns of what a description lacks to be of use", { timeout: 30_000 }, async () => {
+it("warns of what a description lacks to be of use", async () => {
   const { code, out, err } = await run("providers", "check", await fileOf("acme.yaml", "name: acme\noauth2: {}\n"));
   expect([code, err]).toEqual([0, "1 provider, no mistakes\n"]);
   expect(out.match(/:\d+:\d+: warning: \S+ is missing/g)).toEqual([
@@ -102,7 +102,7 @@ const completed = (part: string) =>
     part,
   ].join("\n");
 
-it("prints a JSON Schema that knows all keys, each with a description", { timeout: 30_000 }, async () => {
+it("prints a JSON Schema that knows all keys, each with a description", async () => {
   const { code, out } = await run("providers", "schema");
   expect(code).toBe(0);
   const schema = JSON.parse(out);

@@ -199,7 +199,7 @@ it("starts an action without waiting, and shows its outcome later", async () => 
   expect(state).toBe("queued");
   await started.run();
   const told = async () => (await run(["syncs", "run", id])).out;
-  await expect.poll(told, { timeout: 20_000 }).toMatch(/action double of sandbox-calendar\/ada {2}succeeded/);
+  await expect.poll(told).toMatch(/action double of sandbox-calendar\/ada {2}succeeded/);
   expect(await told()).toContain('"doubled": 6');
 });
 
@@ -230,7 +230,7 @@ it("triggers syncs, waits for them, and prints each outcome", async () => {
   await started.run();
   // The run may have started already.
   const succeeded = ["syncs", "runs", ada, "--state", "queued", "--state", "succeeded"];
-  await expect.poll(async () => (await run(succeeded)).out, { timeout: 20_000 }).toContain(`${id} `);
+  await expect.poll(async () => (await run(succeeded)).out).toContain(`${id} `);
   expect((await run(["syncs", "run", id])).out).toMatch(/succeeded\nby trigger, due .*, began .*, took .*, version /);
 });
 

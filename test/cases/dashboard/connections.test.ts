@@ -105,7 +105,7 @@ describe.skipIf(lacks("chromium"))("the pages of connections", () => {
           await page.evaluate("scrollTo(0, document.body.scrollHeight)");
           return rowsOf(page).last().innerText();
         },
-        { timeout: 10_000, interval: 30 },
+        { timeout: 30_000, interval: 30 },
       )
       .toContain(idOf(0));
     expect(await page.locator(".row-table tbody tr").count()).toBeLessThan(100);
@@ -223,7 +223,7 @@ describe.skipIf(lacks("chromium"))("the pages of connections", () => {
     const popup = await opening;
     await popup.getByLabel(/key/i).first().fill("key-of-heidi");
     await popup.getByRole("button", { name: "Connect" }).click();
-    await page.getByText("Connected:").waitFor({ timeout: 10_000 });
+    await page.getByText("Connected:").waitFor({ timeout: 30_000 });
     await page.getByRole("link", { name: /^keyed\// }).click();
     await page.getByText("Healthy").first().waitFor();
   });

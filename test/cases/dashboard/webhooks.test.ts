@@ -133,7 +133,7 @@ describe.skipIf(lacks("chromium"))("webhooks in the dashboard", () => {
     await page.getByText("Delivered", { exact: true }).waitFor();
     expect(application.seen.length).toBe(before + 1);
     expect(application.seen.at(-1)?.id).toBe(application.seen[0]?.id);
-  }, 20_000);
+  });
 
   it("files a webhook without a connection, and replays by filter after the count", async () => {
     await receive("nobody@example.com", 2);
@@ -164,7 +164,7 @@ describe.skipIf(lacks("chromium"))("webhooks in the dashboard", () => {
     await expect.poll(() => rows(page, "Deliveries").count()).toBe(1);
     await page.getByRole("searchbox", { name: "webhook-id" }).fill("msg_none");
     await page.getByRole("heading", { name: "No delivery fits the filters" }).waitFor();
-  }, 20_000);
+  });
 
   it("pauses a destination with a reason, tests it, cancels what waits, and resumes", async () => {
     const page = await open("/destinations");
@@ -189,7 +189,7 @@ describe.skipIf(lacks("chromium"))("webhooks in the dashboard", () => {
     const filter = { states: [State.CANCELLED] };
     const { forwards } = await dashboard.sidecar.client(WebhookService).listForwards({ environment, filter });
     expect(forwards).toHaveLength(1);
-  }, 20_000);
+  });
 
   it("shows what arrived while it was paused", async () => {
     const page = await open("/webhooks");
@@ -199,7 +199,7 @@ describe.skipIf(lacks("chromium"))("webhooks in the dashboard", () => {
     await page.getByRole("button", { name: "Paused" }).click();
     await live.waitFor();
     await rows(page, "Webhooks").getByText("elsewhere 7").waitFor();
-  }, 20_000);
+  });
 
   it("explains a webhook while it is typed, and sends it as a test", async () => {
     const page = await open(`/webhooks/send?integration=${integration}`);
@@ -218,7 +218,7 @@ describe.skipIf(lacks("chromium"))("webhooks in the dashboard", () => {
     const headers = page.getByRole("region", { name: "Differences of the headers" });
     await headers.getByText("x-cal-channel-id: elsewhere").waitFor();
     expect(await headers.getByTitle("Added").count()).toBeGreaterThan(0);
-  }, 20_000);
+  });
 
   it("shows channels as bars, renews and stops them", async () => {
     const connection = { environment, integration, id: "ada" };
@@ -232,5 +232,5 @@ describe.skipIf(lacks("chromium"))("webhooks in the dashboard", () => {
     await dialogOf(page).getByRole("button", { name: "Stop…" }).click();
     await dialogOf(page).getByRole("button", { name: "Stop", exact: true }).click();
     await row.getByText("Stopped", { exact: true }).waitFor();
-  }, 20_000);
+  });
 });

@@ -8,7 +8,7 @@ import { startTestSidecar } from "../../support/sidecar/harness.ts";
 import { auditOf } from "./edge-audit.ts";
 import { edgeKey, openEdge } from "./test-edge.ts";
 
-const soon = { timeout: 15_000, interval: 20 };
+const soon = { interval: 20 };
 const origin = "https://api.provider.test";
 
 async function start() {

@@ -69,7 +69,7 @@ describe.skipIf(lacks("openssl"))("an edge over TLS", () => {
     });
     return (await createClient(EdgeService, transport).listEdges({})).edges;
   };
-  const patience = { timeout: 15_000 };
+  const patience = { timeout: 30_000 };
   const logged = (edge: TestEdge) => edge.logged.join("\n");
 
   it("is known by the name in its certificate", async () => {

@@ -36,7 +36,7 @@ const telling: TlsAnswer = ({ url, headers, httpVersion }, response) => {
   response.end(JSON.stringify({ url, httpVersion, by: headers.authorization }));
 };
 
-const soon = { timeout: 15_000, interval: 20 };
+const soon = { interval: 20 };
 
 describe.skipIf(lacks("openssl"))("the forward proxy of an edge", () => {
   let provider: TlsProvider;

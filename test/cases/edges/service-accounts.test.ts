@@ -89,7 +89,7 @@ it("needs the environment's name if there are several, and allows no other", asy
 });
 
 /** Entries are written a moment later. */
-const patience = { timeout: 10_000 };
+const patience = { timeout: 30_000 };
 const now = () => Math.floor(Date.now() / 1_000);
 const textOf = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 

@@ -127,10 +127,10 @@ it("survives requests over HTTP/2 that contradict themselves, in a tunnel", asyn
       socket.end();
     }),
   );
-  await expect.poll(() => sidecar.metric("latchkey_proxy_open"), { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => sidecar.metric("latchkey_proxy_open")).toBe(0);
   await expectUnharmed(sidecar);
   // Nothing that a strict reader would not take for a request.
-  await expect.poll(() => leftOver(provider), { timeout: 20_000 }).toEqual([]);
+  await expect.poll(() => leftOver(provider)).toEqual([]);
 });
 
 /** What one way answered, without what differs on purpose: the time, and addresses of the listener. */
@@ -197,7 +197,7 @@ it("answers odd requests, upgrades and echoed credentials alike on any way", asy
     };
     expect([how, [...seen].toSorted((a, b) => a - b)]).toEqual([how, statuses[how]]);
   }
-  await expect.poll(() => metric("latchkey_proxy_open"), { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => metric("latchkey_proxy_open")).toBe(0);
 });
 
 const floods: Readonly<Record<string, (peer: FramesPeer, head: Buffer) => void>> = {
@@ -235,6 +235,6 @@ it.each(Object.entries(floods))("G13, G14 closes a tunnel whose client %s", asyn
     literal(":authority", host),
   ]);
   await expectSentAway(sidecar, peer, () => flood(peer, payload));
-  await expect.poll(() => sidecar.metric("latchkey_proxy_open"), { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => sidecar.metric("latchkey_proxy_open")).toBe(0);
   await expectUnharmed(sidecar);
 });

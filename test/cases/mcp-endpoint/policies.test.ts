@@ -233,7 +233,7 @@ it("holds calls until a person has approved exactly this one", async () => {
       all.sidecar.logged.filter((line) => line.includes("a tool was called") && line.includes(params.name)).length;
     leaving.abort();
     expect(await unanswered).toBe("left");
-    await expect.poll(ended, { timeout: 15_000, interval: 20 }).toBe(1);
+    await expect.poll(ended, { interval: 20 }).toBe(1);
     await answer(left, "approve");
     const { result } = (await legacyCall(all, "tools/call", params)).body;
     expect(errorIn(result), result.content[0].text).toBeUndefined();

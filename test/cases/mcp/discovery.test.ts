@@ -257,11 +257,9 @@ describe("an MCP server that moves to another authorization server", () => {
     const { all, issuer, id, secrets, from } = await movedServer();
     await call(all, { method: "tools/list" });
     await expect
-      .poll(async () => (await integrationOf(all)).oauth?.registration?.issuer, { timeout: 10_000 })
+      .poll(async () => (await integrationOf(all)).oauth?.registration?.issuer)
       .toBe(`${issuer}:${all.peer.port}`);
-    await expect
-      .poll(() => firstConnection(all), { timeout: 10_000 })
-      .toMatchObject({ state: 4, stateReason: "issuer_changed" });
+    await expect.poll(() => firstConnection(all)).toMatchObject({ state: 4, stateReason: "issuer_changed" });
     const { body } = await call(all, { method: "tools/list" });
     expect(body.error).toMatchObject({ code: "reauthorization_required" });
     const reads = () => all.peer.requests.filter(({ url }) => url.includes("oauth-protected-resource")).length;
@@ -310,7 +308,7 @@ describe("an MCP server that moves to another authorization server", () => {
     const tokens = (await sidecar.rest("GET", `${path}&refresh_token=true`)).body.credentials;
     await sidecar.rest("DELETE", path);
     const revoking = () => peer.requests.filter(({ body }) => body.includes("token_type_hint"));
-    await expect.poll(() => revoking().length, { timeout: 30_000 }).toBeGreaterThan(0);
+    await expect.poll(() => revoking().length).toBeGreaterThan(0);
 
     peer.publish(movedTo(issuer));
     peer.registration = register("second-secret");
@@ -370,9 +368,7 @@ describe("an MCP integration of the configuration file", () => {
       files: { "/latchkey.yaml": config(peer.url) },
     };
     const first = { peer, sidecar: await startTestSidecar(options) };
-    await expect
-      .poll(async () => (await integrationOf(first)).oauth?.clientId, { timeout: 20_000 })
-      .toMatch(/^client-/);
+    await expect.poll(async () => (await integrationOf(first)).oauth?.clientId).toMatch(/^client-/);
     await connect(first);
     const before = await integrationOf(first);
     expect([before.declared, before.mcpUrl, before.warnings]).toEqual([true, peer.url, []]);

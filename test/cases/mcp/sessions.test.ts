@@ -221,7 +221,7 @@ it("names tool, session and connection in the span of a relayed call", async () 
   const headers = { authorization: `Bearer ${token}` };
   await call(traced, { method: "tools/call", params: { name: "search", arguments: {} } }, { headers });
   const ofTool = () => collector.spans().find(({ attributes }) => attributes["gen_ai.tool.name"] === "search");
-  await expect.poll(ofTool, { timeout: 10_000 }).toMatchObject({
+  await expect.poll(ofTool).toMatchObject({
     attributes: {
       "http.route": "/mcp/*",
       "mcp.method.name": "tools/call",
@@ -236,6 +236,6 @@ it("names tool, session and connection in the span of a relayed call", async () 
   });
   const ofOwn = () => collector.spans().find(({ attributes }) => attributes["gen_ai.tool.name"] === "list_connections");
   await expect
-    .poll(ofOwn, { timeout: 10_000 })
+    .poll(ofOwn)
     .toMatchObject({ attributes: { "mcp.method.name": "tools/call", "latchkey.access_session": session?.id } });
 });

@@ -221,7 +221,7 @@ it("lets the end user choose from several before the waiting page is told, and n
   expect(own.last()?.headers).toMatchObject({ "x-tenant": "t-a" });
   // Details that need the choice are asked for afterwards.
   await expect
-    .poll(async () => (await own.connection())["connection_config"], { timeout: 10_000 })
+    .poll(async () => (await own.connection())["connection_config"])
     .toMatchObject({ tenantId: "t-a", projectId: "2", owner: "owner of t-a in eu" });
   socket.close();
 });
@@ -328,7 +328,7 @@ it("chooses from a list of one for an imported connection, in the background, an
     (await own.sidecar.rest("GET", `/connections/${id}?provider_config_key=own`)).body;
   expect((await imported("one")).status).toBe(201);
   await expect
-    .poll(async () => (await shown("one")).connection_config, { timeout: 10_000 })
+    .poll(async () => (await shown("one")).connection_config)
     .toMatchObject({ tenantId: "t-b", projectId: "7" });
   tenants = several;
   expect((await imported("two")).status).toBe(201);

@@ -135,7 +135,7 @@ it("expires when no user enters the code, and stops polling", async () => {
   expect([tokenCalls(all), await all.connections()]).toEqual([asked, []]);
 });
 
-it("O21 polls five seconds later after each of two slow_downs", { timeout: 40_000 }, async () => {
+it("O21 polls five seconds later after each of two slow_downs", async () => {
   const slow = { kind: "error", error: "slow_down", times: 2 } as const;
   const all = await connecting({ sandbox: { behaviour: { ...quick, answers: { token: [slow] } } } });
   const begun = await begin(all);
@@ -158,7 +158,7 @@ it("O21 polls five seconds later after each of two slow_downs", { timeout: 40_00
 it("continues after a restart with the encrypted device code", async () => {
   const all = await connecting({ sandbox: { behaviour: quick } });
   const begun = await begin(all, { connectionId: "ada" });
-  await expect.poll(() => tokenCalls(all), { timeout: 5_000 }).toBeGreaterThan(0);
+  await expect.poll(() => tokenCalls(all)).toBeGreaterThan(0);
   await all.sidecar.stop();
   const stored = await Promise.all(
     (await readdir(all.sidecar.folder, { recursive: true, withFileTypes: true }))
@@ -190,7 +190,7 @@ it.skipIf(lacks("tmpfs"))(
     await fetch(begun.verificationUriComplete);
     const isTried = () =>
       all.sidecar.logged.some((line) => line.includes("store unavailable; device authorization waits"));
-    await expect.poll(isTried, { timeout: 20_000 }).toBe(true);
+    await expect.poll(isTried).toBe(true);
     rmSync(filler);
     const { state, connection } = await ended(all, begun.id, 30_000);
     expect([state, connection?.id]).toEqual([State.CONNECTED, "ada"]);
@@ -274,7 +274,7 @@ it("is shown to keys of its environment alone", async () => {
   await expect(service(all).getDeviceAuthorization({ id: "nobody" })).rejects.toMatchObject({ code: Code.NotFound });
 });
 
-it("asks about a hundred at once, and refuses one more", { timeout: 30_000 }, async () => {
+it("asks about a hundred at once, and refuses one more", async () => {
   const all = await connecting({ sandbox: { behaviour: { consent: "allow", deviceIntervalS: 300 } } });
   const begun = await Promise.allSettled(Array.from({ length: 103 }, () => begin(all)));
   expect(begun.filter(({ status }) => status === "fulfilled")).toHaveLength(100);

@@ -14,7 +14,7 @@ import { edgeKey, openEdge } from "../edges/test-edge.ts";
 import { startScripted } from "../syncs/scripting.ts";
 
 /** A loaded machine is slow. */
-const patient = { timeout: 15_000 };
+const patient = { timeout: 30_000 };
 
 const deny = ({ client }: Pick<TestSidecar, "client">, condition: string, id = "denied") =>
   client(PolicyService).createPolicy({

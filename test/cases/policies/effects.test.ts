@@ -40,7 +40,7 @@ async function ask(method: string, path: string, options: RestOptions = {}) {
 }
 
 /** A loaded machine is slow. */
-const patient = { timeout: 15_000 };
+const patient = { timeout: 30_000 };
 const denied = [403, "denied_by_policy"];
 const sent = [200, null];
 const settled = (expected: unknown, run: () => Promise<unknown>) => expect.poll(run, patient).toEqual(expected);

@@ -8,7 +8,7 @@ import { type ProxiedSidecar, startProxied } from "../../support/peers/provider.
 import { provider as integration } from "../channels/channels.ts";
 import { startScripted } from "../syncs/scripting.ts";
 
-const patient = { timeout: 20_000, interval: 20 };
+const patient = { interval: 20 };
 const path = "/config";
 const declared = { id: "declared", key: { env: "DECLARED_KEY" } };
 const secret = "lk_a-secret-of-the-key-in-the-file-001";

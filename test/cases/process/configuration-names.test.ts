@@ -145,7 +145,7 @@ it("names the aliases of connections that do not exist, at start and on a reload
   });
   expect(made.status).toBe(201);
   running.child.kill("SIGHUP");
-  await expect.poll(warnings, { timeout: 20_000 }).toHaveLength(2);
+  await expect.poll(warnings).toHaveLength(2);
   expect(warnings()[1]).toEqual(["of-bob: dev/ours/bob"]);
 });
 

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import tls from "node:tls";
 import grpc from "@grpc/grpc-js";
 import { expect, it } from "vitest";
+import { startStopwatch } from "../../support/runner/stopwatch.ts";
 import { head, openWire, say, sidecarOfFile, statusOf } from "../../support/sidecar/door.ts";
 import {
   adminKey,
@@ -124,14 +125,14 @@ it("K05 refuses a revoked key everywhere within a second", async () => {
   });
   expect((await rest("GET", "/connections?limit=1", { key: secret })).status).toBe(200);
 
-  const since = performance.now();
+  const elapsed = startStopwatch();
   await post(control, "EnvironmentService/RevokeKey", { id: "k05" });
   expect((await rest("GET", "/connections?limit=1", { key: secret })).status).toBe(401);
   const { status, body: refused } = await post(control, "ConnectionService/ListConnections", {}, { key: secret });
   expect([status, refused["code"]]).toEqual([401, "unauthenticated"]);
   // An open stream ends too, although nothing happens on it.
   expect((await ended).code).toBe(grpc.status.UNAUTHENTICATED);
-  expect(performance.now() - since).toBeLessThan(3_000);
+  expect(elapsed.ms).toBeLessThan(3_000);
 });
 
 it("K06 opens a Unix socket to its user and group alone", async () => {

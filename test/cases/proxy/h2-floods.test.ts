@@ -99,7 +99,7 @@ it.each([
   ["large answers", "x".repeat(2_000_000)],
 ])(
   "G14 closes a connection to the data listener that keeps its window at zero, and %s",
-  { timeout: 20_000 },
+  { timeout: 40_000 },
   async (_what, body) => {
     const { running, data, quiet } = await attacked((_, socket) => {
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`);

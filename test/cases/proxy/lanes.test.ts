@@ -181,7 +181,7 @@ it("answers 408 to half a head after ten seconds, and closes silent connections,
   expect(ours).toEqual(theirs);
   expect(ours?.[0]).toBe("");
   expect(ours?.[1]).toMatch(/^HTTP\/1\.1 408 /);
-}, 20_000);
+});
 
 it("closes idle connections on stop, and announces it on active ones", async () => {
   const { fast, provider } = await startBoth((request, socket, n) => {

@@ -16,7 +16,7 @@ async function failuresOfAll(attempts: Parameters<typeof failuresOf>[0]): Promis
       failures[name] = await failuresOf(attempts, { provider, door: sidecar.doorways[name] });
     }),
   );
-  await expect.poll(() => leftOver(provider), { timeout: 30_000 }).toEqual([]);
+  await expect.poll(() => leftOver(provider)).toEqual([]);
   expect(await troubleOf(sidecar)).toEqual([]);
   return failures;
 }

@@ -80,7 +80,7 @@ it("warns for a device too, and stops once others are gone", async () => {
     await fetch(authorization?.verificationUriComplete ?? "");
     const state = async () =>
       (await sessions.getDeviceAuthorization({ id: authorization?.id ?? "" })).authorization?.state;
-    await expect.poll(state, { timeout: 5_000 }).toBe(DeviceAuthorization_State.CONNECTED);
+    await expect.poll(state).toBe(DeviceAuthorization_State.CONNECTED);
   };
   await connectDevice();
   // The check follows once the connection exists.

@@ -4,7 +4,7 @@ import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { startApplication } from "../../support/peers/application.ts";
 import { connect, createIntegration, remove, revocations, startRevoking, tokensIn } from "./revoking.ts";
 
-const soon = { timeout: 5_000, interval: 20 };
+const soon = { interval: 20 };
 const basicOfApp = `Basic ${Buffer.from("app:app-secret").toString("base64")}`;
 const bothRevoked = { refresh_token: "revoked", access_token: "revoked" };
 

@@ -312,13 +312,13 @@ it("drops notifications, skips numbers and sends copies, if configured", async (
   expect((await send("POST", "/_sandbox/calendar", { body: { user: "nobody" } })).status).toBe(400);
 });
 
-it("sends a burst of a thousand one after the other, and leaves none out", { timeout: 30_000 }, async () => {
+it("sends a burst of a thousand one after the other, and leaves none out", async () => {
   const { ask, changeCalendar } = await withToken();
   const { address, got } = await receiver();
   await ask("POST", watchPath, { id: "c-1", type: "web_hook", address });
   await expect.poll(() => got.length).toBe(1);
   changeCalendar("ada@example.com", 1_000);
-  await expect.poll(() => got.length, { timeout: 20_000 }).toBe(1_001);
+  await expect.poll(() => got.length).toBe(1_001);
   expect(got.map((one) => Number(one["x-cal-message-number"]))).toEqual(Array.from({ length: 1_001 }, (_, i) => i + 1));
 });
 

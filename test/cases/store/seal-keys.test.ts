@@ -15,7 +15,7 @@ import { launch } from "../../support/sidecar/process.ts";
 const newKey = `new:${Buffer.alloc(32, 9).toString("base64")}`;
 const otherKey = `test:${Buffer.alloc(32, 8).toString("base64")}`;
 const lacksNew = 'the store is encrypted with the encryption key "new", which is not configured (configured: "test")';
-const soon = { timeout: 5_000, interval: 50 };
+const soon = { interval: 50 };
 
 describe.skipIf(lacks("postgres"))("a replica without an encryption key that another one already uses", () => {
   it("is not ready, names the missing key, and reads again once it has the key", async () => {

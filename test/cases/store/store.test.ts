@@ -75,13 +75,13 @@ it.skipIf(lacks("tmpfs"))(
     const write = (id: string) => running.rest("POST", "/connections", { body: keyedConnection(id) });
     expect((await write("before")).status).toBe(201);
     const filler = fillUp(folder, 1_000_000);
-    await expect.poll(async () => (await write("refused")).status, { timeout: 5_000, interval: 50 }).toBe(503);
+    await expect.poll(async () => (await write("refused")).status, { interval: 50 }).toBe(503);
     const readyz = await fetch(`${running.ops}/readyz`);
     expect(readyz.status).toBe(503);
     expect(await readyz.text()).toMatch(/the disk has \d\.\d MiB left; at least 2\.\d must stay free/);
     expect((await running.rest("GET", "/connections/before?provider_config_key=keyed")).status).toBe(200);
     rmSync(filler);
-    await expect.poll(async () => (await write("after")).status, { timeout: 5_000, interval: 50 }).toBe(201);
+    await expect.poll(async () => (await write("after")).status, { interval: 50 }).toBe(201);
     // The store stayed open.
     expect(running.logged.some((line) => line.includes("stopped after a write error"))).toBe(false);
   },

@@ -45,7 +45,7 @@ async function ready() {
 }
 
 describe("an action that fails", () => {
-  it("returns its ActionError to the caller, over every interface", { timeout: 30_000 }, async () => {
+  it("returns its ActionError to the caller, over every interface", async () => {
     const { started, trigger } = await ready();
     const error = {
       code: "action_script_runtime_error",

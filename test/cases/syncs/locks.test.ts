@@ -46,7 +46,7 @@ it("gives one run a lock at a time, until it ends, releases it, or its time is o
   const lock = { key: "import", ttlMs: 60_000 };
 
   const holding = run("hold", { lock, ms: 1_500 });
-  await expect.poll(holds, { timeout: 10_000 }).toBe(true);
+  await expect.poll(holds).toBe(true);
   expect(await run("try", { lock, times: 1 })).toBe(false);
   expect(await run("try", { lock: { key: "another", ttlMs: 60_000 }, times: 1 })).toBe(true);
   expect(await holding).toBe(true);
@@ -85,7 +85,7 @@ it("lets a run extend its lock, take it again, and leave none behind, awaited or
   }
   const lock = { key: "extended", ttlMs: 60_000 };
   const extending = run("extend", { lock });
-  await expect.poll(() => started.metadata("ada").then((found) => found["extends"]), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => started.metadata("ada").then((found) => found["extends"])).toBe(true);
   const [isKept] = await Promise.all([extending, run("grab", { lock, times: 200 }), run("grab", { lock, times: 200 })]);
   expect(isKept).toBe(true);
 });

@@ -39,7 +39,7 @@ describe.skipIf(lacks("postgres"))("replicas that run scripts over PostgreSQL", 
     await Promise.all(Array.from({ length: many }, (_, i) => started.connect(`c${i}`)));
     await both(started.sidecar, other);
     const finished = async () => (await runsOf(other)).filter(({ state }) => state === Run_State.SUCCEEDED);
-    await expect.poll(async () => (await finished()).length, { timeout: 20_000 }).toBe(many);
+    await expect.poll(async () => (await finished()).length).toBe(many);
     expect(await runsOf(other)).toHaveLength(many);
     for (const i of [0, many - 1]) {
       const headers = { "provider-config-key": provider, "connection-id": `c${i}` };
@@ -60,7 +60,7 @@ describe.skipIf(lacks("postgres"))("replicas that run scripts over PostgreSQL", 
     const other = await started.start();
     await started.sidecar.stop();
     await expect
-      .poll(async () => (await runsOf(other)).map(({ state, cause }) => [state, cause]), { timeout: 30_000 })
+      .poll(async () => (await runsOf(other)).map(({ state, cause }) => [state, cause]))
       .toEqual([
         [Run_State.RUNNING, "retry"],
         [Run_State.INTERRUPTED, "trigger"],

@@ -176,14 +176,14 @@ describe("a sync", () => {
     await expect.poll(async () => (await runsOf(started))[0]?.state).toBe(Run_State.RUNNING);
     await started.restart();
     await expect
-      .poll(async () => (await runsOf(started)).map(({ cause, state }) => [cause, state]), { timeout: 20_000 })
+      .poll(async () => (await runsOf(started)).map(({ cause, state }) => [cause, state]))
       .toEqual([
         ["retry", Run_State.RUNNING],
         ["trigger", Run_State.INTERRUPTED],
       ]);
     await started.restart();
     await expect
-      .poll(async () => (await runsOf(started)).map(({ state }) => state), { timeout: 20_000 })
+      .poll(async () => (await runsOf(started)).map(({ state }) => state))
       .toEqual([Run_State.INTERRUPTED, Run_State.INTERRUPTED]);
   }, 60_000);
 
@@ -205,7 +205,7 @@ describe("a sync", () => {
     const slow = "while ((await nango.getMetadata()).go !== true) await new Promise((done) => setTimeout(done, 50));";
     const started = await startScripted({ "syncs/things.ts": saving("", slow) });
     await started.connect("ada");
-    await expect.poll(async () => (await runsOf(started))[0]?.state, { timeout: 10_000 }).toBe(Run_State.RUNNING);
+    await expect.poll(async () => (await runsOf(started))[0]?.state).toBe(Run_State.RUNNING);
     await trigger(started, {});
     const [queued] = await runsOf(started);
     await started.sidecar.client(SyncService).cancelRun({ environment: "dev", id: queued?.id ?? "" });
@@ -268,7 +268,7 @@ describe("a sync", () => {
     const started = await startScripted({ "actions/none.ts": action("return null;") });
     await started.connect("ada");
     writeScripts(started.scriptsFolder, { "syncs/things.ts": saving() });
-    await expect.poll(async () => (await recordsOf(started)).length, { timeout: 10_000 }).toBe(1);
+    await expect.poll(async () => (await recordsOf(started)).length).toBe(1);
   });
 });
 
@@ -278,7 +278,7 @@ const isDeleted = ({ _nango_metadata: { deleted_at } }: { _nango_metadata: { del
 /** Waits until the current file is loaded. `mark` is the test's name for it. */
 async function taken(started: Started, mark: string): Promise<void> {
   const before = versions.get(started);
-  await expect.poll(() => versionNow(started) !== before, { message: mark, timeout: 10_000 }).toBe(true);
+  await expect.poll(() => versionNow(started) !== before, { message: mark }).toBe(true);
   noteVersion(started);
 }
 const versionNow = (started: Started) => started.sidecar.sidecar.broker.scripts.all()[0]?.version;
@@ -314,7 +314,7 @@ describe("a hook", () => {
     expect((await started.remove("ada")).status).toBe(200);
     expect(performance.now() - since).toBeGreaterThan(9_000);
     expect((await runsOf(started))[0]).toMatchObject({ state: Run_State.FAILED, problem: { code: "deadline" } });
-  }, 40_000);
+  });
 });
 
 describe("an action", () => {

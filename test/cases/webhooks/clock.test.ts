@@ -87,7 +87,7 @@ test("an untried delivery is sent at once after a start, although the clock went
   application.answer = (_, response) => void response.end();
   await stopping;
   await application.got(2, 8_000);
-}, 30_000);
+});
 
 test("W08 a message that comes again within a day is not forwarded again, though its notification is kept for an hour", async () => {
   let now = Date.now();

@@ -77,7 +77,7 @@ async function controlling(options: HarnessOptions = {}) {
     }
   }
   const statesBecome = (...states: readonly State[]) =>
-    expect.poll(async () => (await forwarded()).map(({ state }) => state), { timeout: 10_000 }).toEqual(states);
+    expect.poll(async () => (await forwarded()).map(({ state }) => state)).toEqual(states);
   return { ...receiving, receiving, client, send, sendOf, explain, listed, forwarded, statesBecome };
 }
 
@@ -273,7 +273,7 @@ describe("deliveries", () => {
     const { destination } = await client().resumeDestination({ environment, url: application.url });
     expect(destination).toMatchObject({ url: application.url, paused: false });
     await expect.poll(() => ids({ states: [State.DELIVERED] })).toContain(keyed);
-  }, 20_000);
+  });
 
   it("are replayed by id, one by one, and by a filter", async () => {
     const { client, application, sidecar, sendOf } = await controlling();
@@ -449,7 +449,7 @@ it("a watcher receives notifications and deliveries, of one integration or all, 
   await sidecar.stop();
   expect(await Promise.all([everything.ended, calendar.ended])).toEqual([Code.Unavailable, Code.Unavailable]);
   expect(await sidecar.metric("latchkey_watchers_open")).toBe(0);
-}, 15_000);
+});
 
 describe("a trial", () => {
   it("is taken as if its provider had sent it, counted as a trial, and not twice", async () => {
@@ -578,7 +578,7 @@ describe("records", () => {
     await broker.keepHouse();
     expect(await listed()).toEqual([]);
     expect(await forwarded()).toEqual([]);
-  }, 15_000);
+  });
 
   it("are not shown, replayed or sent by a new environment with the name of an old one", async () => {
     let now = Date.now();
@@ -609,8 +609,8 @@ describe("records", () => {
     expect((await client().replayForwards({ ...home, filter })).replayed).toBe(0n);
     // It becomes due and is not sent.
     now += 10_000;
-    await expect.poll(() => sidecar.metric("latchkey_outbox_forwards"), { timeout: 5_000 }).toBe(0);
+    await expect.poll(() => sidecar.metric("latchkey_outbox_forwards")).toBe(0);
     expect(other.seen).toEqual([]);
     await sidecar.sidecar.broker.keepHouse();
-  }, 15_000);
+  });
 });

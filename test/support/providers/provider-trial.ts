@@ -150,7 +150,7 @@ export class ProviderTrial {
     expect([status, body.error]).toEqual([201, undefined]);
     this.#world().ids.set(name, this.#id);
     // After an import, details are asked for in the background.
-    await expect.poll(async () => (await this.#shown("")).body, { timeout: 5_000 }).toMatchObject(fixture.expect ?? {});
+    await expect.poll(async () => (await this.#shown("")).body).toMatchObject(fixture.expect ?? {});
   }
 
   async call(): Promise<void> {

@@ -52,8 +52,8 @@ it.each([
         ? client.createChannel({ connection })
         : client.renewChannel({ environment: "dev", id: known?.id ?? "" });
     const gone = expect(asked).rejects.toThrow();
-    await expect.poll(() => sandbox.seen().requests[endpoint], { timeout: 5_000, interval: 5 }).toBe(before + 1);
-    await expect.poll(() => sandbox.subscriptions.live().length, { timeout: 10_000, interval: 5 }).toBe(1);
+    await expect.poll(() => sandbox.seen().requests[endpoint], { interval: 5 }).toBe(before + 1);
+    await expect.poll(() => sandbox.subscriptions.live().length, { interval: 5 }).toBe(1);
     child.child.kill("SIGKILL");
     await child.exited;
     await gone;

@@ -108,7 +108,7 @@ it.each(ways)("returns to each caller its own bytes, read %s", async (_, inPlace
     }
     const expected = asked.join("");
     const echoed = () => came.replaceAll(/HTTP\/1\.1 200 OK\r\n(?:[^\r\n]+\r\n)*\r\n/g, "");
-    await expect.poll(() => echoed().length, { timeout: 10_000 }).toBe(expected.length);
+    await expect.poll(() => echoed().length).toBe(expected.length);
     expect(echoed() === expected).toBe(true);
     socket.destroy();
   }

@@ -134,7 +134,7 @@ it("reuses no write request before its text was written, though nothing is queue
   });
   const sockets: Socket[] = [];
   server.on("connection", (socket) => sockets.push(socket.on("error", () => {})));
-  await expect.poll(() => sockets.length, { timeout: 10_000 }).toBe(8);
+  await expect.poll(() => sockets.length).toBe(8);
   const text = "y".repeat(16 * 1024);
   let left = 0;
   for (const until = performance.now() + 3_000; performance.now() < until; ) {

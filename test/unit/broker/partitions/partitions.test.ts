@@ -5,7 +5,7 @@ import { StaleWrite, type Store } from "../../../../src/store/contract.ts";
 import { under } from "../../../../src/store/keys.ts";
 import { openTestStore, type TestWorld, testWorld } from "../world.ts";
 
-const soon = { timeout: 15_000, interval: 20 };
+const soon = { interval: 20 };
 
 interface OpenOptions {
   readonly store: Store;

@@ -41,7 +41,7 @@ describe.skipIf(lacks("postgres"))("groups of commits that wait for another proc
 
   const countOf = async (table: string) => (await file.server.query(`select from ${table}`)).length;
   const untilWaiting = (schema: string, count: number) =>
-    expect.poll(() => countOf(`${schema}.waiting_group`), { timeout: 10_000 }).toBe(count);
+    expect.poll(() => countOf(`${schema}.waiting_group`)).toBe(count);
 
   it("commits with its own group all that others left, and tells each its outcome", async () => {
     const schema = file.newSchema();

@@ -51,7 +51,7 @@ describe.skipIf(lacks("postgres"))("the connections of a process", () => {
         await sleep(50);
       }
     })();
-    await expect.poll(connections, { timeout: 20_000 }).toBe(2);
+    await expect.poll(connections).toBe(2);
     isOver = false;
     await resting;
   });

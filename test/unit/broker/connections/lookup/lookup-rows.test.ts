@@ -105,7 +105,7 @@ async function moveToStore(replica: Replica, between: () => Promise<void> = asyn
   await between();
   replica.world.advance(16 * minute);
   await replica.open.broker.keepHouse();
-  await expect.poll(() => isStored(replica), { timeout: 20_000 }).toBe(true);
+  await expect.poll(() => isStored(replica)).toBe(true);
 }
 
 /** Opens the sealed store of each of these, or all over the first. */
@@ -254,6 +254,6 @@ it("removes the rows of an emptied environment", async () => {
     keys: [],
   });
   await small.open.broker.emptyings.empty({ environment: "dev", keepGrant: true }, "test");
-  await expect.poll(() => rowsOf(small.open.store), { timeout: 20_000 }).toEqual([]);
+  await expect.poll(() => rowsOf(small.open.store)).toEqual([]);
   expect(await idsOf(small, "uri-b")).toEqual([]);
 });
