@@ -10,6 +10,7 @@ import type { DoorCall } from "../data-plane/server/door-call.ts";
 import type { RouteRelay } from "../data-plane/server/relayed-routes.ts";
 import { bodyOf, type FrontRequest, type FrontResponse } from "../relay/client/incoming.ts";
 import { StreamRequest, StreamResponse } from "../relay/http2/stream-front.ts";
+import { bodyStreamOf, bodyStreamTo } from "../relay/http2/stream-pipes.ts";
 import type { BrokerTls } from "./follow-stream.ts";
 
 interface BrokerRelayOptions {
@@ -199,7 +200,7 @@ function inRandomOrder(urls: readonly string[]): URL[] {
 }
 
 const readableOf = (request: FrontRequest) =>
-  request instanceof StreamRequest ? request.stream : (request as IncomingMessage);
+  request instanceof StreamRequest ? bodyStreamOf(request) : (request as IncomingMessage);
 
 /** Returns the fields of a request for a broker: name, value, name, value. */
 function requestFields({ rawHeaders, headers, socket }: FrontRequest, { host }: URL): string[] {
@@ -220,11 +221,8 @@ function passAnswer(answer: IncomingMessage, response: FrontResponse): void {
   for (const [name, values] of names) response.setHeader(name, values.length === 1 ? (values[0] ?? "") : values);
   response.writeHead(answer.statusCode ?? 502);
   response.flushHeaders();
-  const body = response instanceof StreamResponse ? response.stream : (response as unknown as Writable);
+  const body = response instanceof StreamResponse ? bodyStreamTo(response) : (response as unknown as Writable);
   answer.on("error", () => response.destroy());
-  answer.on("end", () => {
-    if (response instanceof StreamResponse) response.ended();
-  });
   // A broker that ends in the middle must not look complete.
   answer.on("close", () => {
     if (!answer.complete) response.destroy();

@@ -1,98 +1,97 @@
-import { constants, type OutgoingHttpHeaders } from "node:http2";
+import { lowerCase } from "../../base/http/field-name.ts";
+import { createYoungCollection } from "../../base/node/young-collection.ts";
 import { type AnswerRules, type ClientSide, linksIn, trailersIn } from "../client/client-side.ts";
 import type { Exchange } from "../exchange.ts";
 import { RelayFailure } from "../failure.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
-import { endUnread, type StreamRequest, type StreamResponse } from "./stream-front.ts";
-import { recordOf } from "./stream-head.ts";
+import {
+  isBodiless,
+  neverIndexed,
+  type RequestReader,
+  type ResponseWriter,
+  type StreamRequest,
+  type StreamResponse,
+} from "./stream-front.ts";
+import { isOfConnection, lowerCaseNames } from "./stream-head.ts";
+import { errorCodes } from "./wire/error-codes.ts";
 
-const { NGHTTP2_INTERNAL_ERROR } = constants;
+const collectYoung = createYoungCollection();
 
 /** The client side of the relay over HTTP/2: one stream, as `Http1Client` is one request and its response. */
-export class Http2Client implements ClientSide {
+export class Http2Client implements ClientSide, RequestReader, ResponseWriter {
   readonly #request: StreamRequest;
   readonly #response: StreamResponse;
   readonly #answering: AnswerRules;
+  #exchange: Exchange | undefined;
+  #fieldsOf: ((trailers: readonly string[]) => readonly string[]) | undefined;
   #isOver = false;
-  #isListeningForDrain = false;
-  #trailers: readonly string[] = [];
 
   constructor(request: StreamRequest, response: StreamResponse, answering: AnswerRules) {
     this.#request = request;
     this.#response = response;
     this.#answering = answering;
-    request.stream.on("close", () => this.#closed());
+    request.writer = this;
   }
 
   sendBody(exchange: Exchange, fieldsOf: (trailers: readonly string[]) => readonly string[]): void {
-    const request = this.#request;
-    const { stream } = request;
-    stream.on("data", (bytes: Buffer) => {
-      if (this.#isOver) return;
-      this.#answering.passedOn(bytes.length);
-      if (!exchange.write(bytes)) stream.pause();
-    });
-    stream.on("end", () => {
-      if (this.#isOver || !request.complete) return;
-      exchange.end(fieldsOf(trailersIn(request.rawTrailers)));
-    });
+    this.#exchange = exchange;
+    this.#fieldsOf = fieldsOf;
+    this.#request.readBy(this);
+  }
+
+  take(content: Buffer): boolean {
+    if (this.#isOver || this.#exchange === undefined) return true;
+    collectYoung(content.length);
+    this.#answering.passedOn(content.length);
+    return this.#exchange.write(Buffer.from(content));
+  }
+
+  takeEnd(trailers: readonly string[]): void {
+    if (!this.#isOver) this.#exchange?.end(this.#fieldsOf?.(trailersIn(trailers)) ?? []);
   }
 
   onInformational(head: ResponseHead): void {
-    const { stream } = this.#request;
     const links = linksIn(head);
-    if (links.length === 0 || stream.headersSent || stream.destroyed || stream.closed) return;
-    stream.additionalHeaders({ ":status": 103, link: [...links] });
+    if (links.length > 0)
+      this.#response.inform(
+        103,
+        links.flatMap((link) => ["link", link]),
+      );
   }
 
   onHead(head: ResponseHead): void {
     const { stream } = this.#request;
     const { status, framing } = head;
-    // Write nothing to a closed stream: its `close` event will follow.
-    if (stream.destroyed || stream.closed) return;
-    const fields = [":status", String(status), ...this.#answering.fieldsFor(head)];
-    const endStream = framing === "none" || framing === 0;
-    // With `waitForTrailers`, a reset does not end the stream first; otherwise Node would report the response as
-    // complete.
-    const options = { endStream, waitForTrailers: !endStream, sendDate: false };
-    try {
-      // A flat list of names and values, which Node accepts and its types do not know.
-      stream.respond(fields as unknown as OutgoingHttpHeaders, options);
-    } catch (cause) {
-      // For example a status above 599, which HTTP/1.1 does not forbid.
+    // Nothing is written to a closed stream: its end will be told.
+    if (stream.isClosed) return;
+    if (status > 599) {
+      // HTTP/1.1 does not forbid it.
       this.#answering.leave();
-      this.onFailure(
-        new RelayFailure("malformed", `the response's headers cannot be sent over HTTP/2 (${status})`, { cause }),
-      );
+      this.onFailure(new RelayFailure("malformed", `the response's headers cannot be sent over HTTP/2 (${status})`));
       return;
     }
+    const fields = [":status", String(status)];
+    const given = this.#answering.fieldsFor(head);
+    for (let i = 0; i < given.length; i += 2) {
+      const name = lowerCase(given[i] as string);
+      if (!isOfConnection(name)) fields.push(name, given[i + 1] as string);
+    }
+    this.#response.headersSent = true;
     this.#response.statusCode = status;
-    if (endStream) return;
-    stream.once("wantTrailers", () => {
-      stream.sendTrailers(recordOf(this.#trailers));
-      setImmediate(endUnread, this.#request);
-    });
+    stream.sendFields(fields, framing === "none" || framing === 0 || isBodiless(status), neverIndexed);
   }
 
   onContent(content: Buffer, release: (() => void) | undefined): boolean {
-    const { stream } = this.#request;
-    if (stream.destroyed || stream.closed) {
-      release?.();
-      return true;
-    }
-    const takesMore =
-      release === undefined ? stream.write(Buffer.from(content)) : stream.write(content, () => release());
-    if (!takesMore && !this.#isListeningForDrain) {
-      this.#isListeningForDrain = true;
-      stream.on("drain", () => this.#answering.takeMore());
-    }
+    // Lent buffers are shared by all responses: one that is not read must not keep them.
+    const takesMore = this.#request.stream.write(content, true);
+    release?.();
     return takesMore;
   }
 
   onEnd(trailers: readonly string[]): void {
     this.#isOver = true;
-    this.#response.ended();
-    this.#endWith(trailersIn(trailers));
+    this.#response.isEnded = true;
+    this.#endWith(trailers);
   }
 
   onFailure(failure: RelayFailure): void {
@@ -101,7 +100,7 @@ export class Http2Client implements ClientSide {
     if (this.#response.headersSent) {
       // A truncated response must not look complete.
       this.#answering.cut("provider");
-      const { resetCode = NGHTTP2_INTERNAL_ERROR } = failure;
+      const { resetCode = errorCodes.internalError } = failure;
       const trailers = failure.resetCode === undefined ? this.#answering.endOfCut?.(failure) : undefined;
       if (trailers === undefined) this.reset(resetCode);
       else this.#endWith(trailers);
@@ -111,29 +110,29 @@ export class Http2Client implements ClientSide {
   }
 
   onDrain(): void {
-    this.#request.stream.resume();
+    this.#request.resume();
+  }
+
+  onRoom(): void {
+    this.#answering.takeMore();
   }
 
   /** Ends the stream with an error code, which replaces the response or its missing rest. */
   reset(code: number): void {
     this.#isOver = true;
     const { stream } = this.#request;
-    if (!stream.destroyed && !stream.closed) stream.close(code);
+    if (!stream.isClosed) stream.reset(code);
   }
 
-  #endWith(trailers: readonly string[]): void {
-    const { stream } = this.#request;
-    this.#trailers = trailers;
-    if (stream.destroyed || stream.closed) return;
-    if (stream.writableEnded) endUnread(this.#request);
-    else stream.end();
-  }
-
-  #closed(): void {
+  onClosed(): void {
     // The exchange is over, or was answered in another way.
     if (this.#isOver || this.#response.isEnded) return;
     this.#isOver = true;
     if (this.#response.headersSent) this.#answering.cut("caller");
     this.#answering.leave();
+  }
+
+  #endWith(trailers: readonly string[]): void {
+    this.#request.stream.end(trailers.length === 0 ? trailers : lowerCaseNames(trailersIn(trailers)));
   }
 }

@@ -1,26 +1,34 @@
-import type { IncomingHttpHeaders } from "node:http";
-import { constants, type ServerHttp2Stream, type IncomingHttpHeaders as StreamHeaders } from "node:http2";
+import { type IncomingHttpHeaders, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
+import type { LiveMember } from "../../base/live-set.ts";
+import type { CallerHead } from "./callers/caller-head.ts";
+import { httpDate } from "./callers/http-date.ts";
+import { StreamEvents } from "./callers/stream-events.ts";
+import { areTrailers, withoutBlanks } from "./stream-head.ts";
+import { errorCodes } from "./wire/error-codes.ts";
+import type { FieldBlock } from "./wire/hpack-decoder.ts";
+import type { StreamOwner, WireStream } from "./wire/wire-stream.ts";
 
-const { NGHTTP2_CANCEL, NGHTTP2_FLAG_END_STREAM, NGHTTP2_NO_ERROR } = constants;
+/** Receives what a request brings after its head, in place of listeners. */
+export interface RequestReader {
+  /** `content` is borrowed. Returns false when no more is wanted until the request is resumed. */
+  take(content: Buffer): boolean;
+  takeEnd(trailers: readonly string[]): void;
+}
 
-export interface OpenedStream {
-  readonly stream: ServerHttp2Stream;
-  readonly headers: StreamHeaders;
-  readonly flags: number;
-  /** Name, value, name, value. */
-  readonly rawHeaders: readonly string[];
-  /** The socket of the session. */
-  readonly socket: Socket;
+/** Writes the response of a provider, and is told about the stream in place of listeners. */
+export interface ResponseWriter {
+  /** More can be written. */
+  onRoom(): void;
+  onClosed(): void;
 }
 
 /**
  * A request over HTTP/2 with the interface of an HTTP/1.1 request: without the pseudo-headers that begin with a
- * colon, and with `Host` for `:authority`. Node's compatibility layer shows pseudo-headers to every reader, writes
- * only one of several values, and costs a third of a call.
+ * colon, and with `Host` for `:authority`.
  */
-export class StreamRequest {
-  readonly stream: ServerHttp2Stream;
+export class StreamRequest implements StreamOwner, LiveMember {
+  place = -1;
   readonly method: string;
   readonly url: string;
   readonly httpVersion = "2.0";
@@ -29,41 +37,53 @@ export class StreamRequest {
   rawTrailers: string[] = [];
   readonly socket: Socket;
   readonly body: "none" | "length" | "chunked";
+  /** Whether the whole request has been read. */
+  complete: boolean;
+  /** Unread bytes of a complete response, and since when there have been that many. */
+  unreadBytes = 0;
+  unreadSince = 0;
+  /** Sees the response of a provider to its end. */
+  writer: ResponseWriter | undefined = undefined;
+  readonly events = new StreamEvents();
+  readonly #contentLength: number | undefined;
+  readonly #onOver: (request: StreamRequest) => void;
+  #received = 0;
+  #reader: RequestReader | undefined = undefined;
+  #stream: WireStream | undefined = undefined;
+  /** The code that the stream has ended with. */
+  closeCode: number | undefined = undefined;
 
-  constructor({ stream, headers, flags, rawHeaders, socket }: OpenedStream) {
-    this.stream = stream;
+  /** `onOver`: the stream has closed. */
+  constructor(head: CallerHead, isEnd: boolean, socket: Socket, onOver: (request: StreamRequest) => void) {
+    const { method, url, headers, rawHeaders, contentLength } = head;
     this.socket = socket;
-    this.method = headers[":method"] ?? "";
-    this.url = headers[":path"] ?? "";
-    this.rawHeaders = plainFields(rawHeaders);
-    const authority = headers[":authority"];
-    if (authority !== undefined) {
-      // A differing `Host` and `:authority` stay two headers, and are refused as such.
-      if (headers.host !== authority) this.rawHeaders.unshift("host", authority);
-      headers.host = authority;
-    }
+    this.method = method;
+    this.url = url;
     this.headers = headers;
-    const length = headers["content-length"];
-    const isEnded = (flags & NGHTTP2_FLAG_END_STREAM) !== 0;
-    this.body = isEnded || length === "0" ? "none" : length === undefined ? "chunked" : "length";
-    // Read the stream, or its end would never be seen.
-    if (this.body === "none") stream.resume();
-    stream.on("trailers", (_: StreamHeaders, __: number, raw: string[]) => {
-      this.rawTrailers = raw;
-    });
+    this.rawHeaders = rawHeaders as string[];
+    this.#contentLength = contentLength;
+    this.#onOver = onOver;
+    this.complete = isEnd;
+    this.body = isEnd || contentLength === 0 ? "none" : contentLength === undefined ? "chunked" : "length";
   }
 
-  /** Whether the whole request has been read. A reset also ends reading. */
-  get complete(): boolean {
-    const { endAfterHeaders, readableEnded, aborted } = this.stream;
-    return endAfterHeaders || (readableEnded && !aborted);
+  get stream(): WireStream {
+    if (this.#stream === undefined) throw new Error("the stream has not begun");
+    return this.#stream;
+  }
+
+  begin(stream: WireStream): void {
+    this.#stream = stream;
+    // Otherwise its end would never be seen.
+    if (this.body === "none" && !this.complete) stream.resume();
   }
 
   on(event: "data", listener: (bytes: Buffer) => void): this;
   on(event: "end" | "close", listener: () => void): this;
   on(event: "error", listener: (error: Error) => void): this;
   on(event: "data" | "end" | "close" | "error", listener: (given: never) => void): this {
-    this.stream.on(event, listener as () => void);
+    this.events.add(event, listener as (given?: unknown) => void);
+    if (event === "data") this.resume();
     return this;
   }
 
@@ -71,8 +91,14 @@ export class StreamRequest {
   off(event: "end" | "close", listener: () => void): this;
   off(event: "error", listener: (error: Error) => void): this;
   off(event: "data" | "end" | "close" | "error", listener: (given: never) => void): this {
-    this.stream.off(event, listener as () => void);
+    this.events.remove(event, listener as (given?: unknown) => void);
     return this;
+  }
+
+  /** Gives everything to this reader. */
+  readBy(reader: RequestReader): void {
+    this.#reader = reader;
+    this.resume();
   }
 
   pause(): void {
@@ -80,75 +106,111 @@ export class StreamRequest {
   }
 
   resume(): void {
-    this.stream.resume();
+    const { stream } = this;
+    // What waits is given later: the sender may not be ready within this call.
+    if (stream.hasReceived || stream.isRemoteEnded) process.nextTick(resumeNow, stream);
+    else stream.resume();
+  }
+
+  // What the stream calls.
+
+  onFields(block: FieldBlock, isEnd: boolean): void {
+    if (block.isTooLarge) this.stream.reset(errorCodes.enhanceYourCalm);
+    else if (!isEnd || !areTrailers(block)) this.stream.reset(errorCodes.protocolError);
+    else this.rawTrailers = block.fields.map(withoutBlanks);
+  }
+
+  onContent(content: Buffer): boolean {
+    this.#received += content.length;
+    if (this.#contentLength !== undefined && this.#received > this.#contentLength) {
+      this.stream.reset(errorCodes.protocolError);
+      return true;
+    }
+    if (content.length === 0) return true;
+    if (this.#reader !== undefined) return this.#reader.take(content);
+    this.events.emit("data", Buffer.from(content));
+    return true;
+  }
+
+  onEnd(): void {
+    if (this.#contentLength !== undefined && this.#received !== this.#contentLength) {
+      this.stream.reset(errorCodes.protocolError);
+      return;
+    }
+    this.complete = true;
+    if (this.#reader !== undefined) this.#reader.takeEnd(this.rawTrailers);
+    else this.events.emit("end");
+  }
+
+  onDrain(): void {
+    if (this.writer !== undefined) this.writer.onRoom();
+    else this.events.emit("drain");
+  }
+
+  onClosed(code: number): void {
+    this.closeCode = code;
+    this.#onOver(this);
+    // Deferred: whoever ended the response may not be ready for its end within this call.
+    process.nextTick(tellClosed, this);
   }
 }
 
-/** Removes pseudo-headers, which come before all others. */
-function plainFields(rawHeaders: readonly string[]): string[] {
-  let at = 0;
-  while (rawHeaders[at]?.startsWith(":") === true) at += 2;
-  return rawHeaders.slice(at);
+const resumeNow = (stream: WireStream): void => stream.resume();
+
+function tellClosed(request: StreamRequest): void {
+  request.writer?.onClosed();
+  request.events.emit("close");
 }
+
+type FieldValue = number | string | readonly string[];
 
 /** A response that Latchkey makes itself. A response from a provider uses the stream directly. */
 export class StreamResponse {
-  readonly stream: ServerHttp2Stream;
+  readonly stream: WireStream;
   /** The status for logs and metrics, even where HTTP carries another one, as for gRPC. */
   statusCode = 200;
   /** Ignored: an HTTP/2 session announces its own end. */
   shouldKeepAlive = true;
+  headersSent = false;
+  /** Whether the response was complete. */
+  isEnded = false;
   readonly #request: StreamRequest;
-  #isEnded = false;
-  readonly #fields = new Map<string, number | string | readonly string[]>();
+  #fields: Map<string, FieldValue> | undefined = undefined;
 
   constructor(request: StreamRequest) {
     this.#request = request;
     this.stream = request.stream;
   }
 
-  get headersSent(): boolean {
-    return this.stream.headersSent;
-  }
-
-  /** A reset also finishes writing. */
   get writableFinished(): boolean {
-    return this.#isEnded && this.stream.writableFinished && this.stream.rstCode === NGHTTP2_NO_ERROR;
+    return this.isEnded && this.#request.closeCode === errorCodes.noError;
   }
 
   get writableNeedDrain(): boolean {
-    return this.stream.writableNeedDrain;
-  }
-
-  /** Whether the response was complete. */
-  get isEnded(): boolean {
-    return this.#isEnded;
-  }
-
-  /** Marks the response as complete after other code has written to the stream. */
-  ended(): void {
-    this.#isEnded = true;
+    return this.stream.needsDrain;
   }
 
   get destroyed(): boolean {
-    return this.stream.destroyed || this.stream.closed;
+    return this.stream.isClosed;
   }
 
   get closed(): boolean {
-    return this.destroyed;
+    return this.stream.isClosed;
   }
 
-  setHeader(name: string, value: number | string | readonly string[]): this {
+  setHeader(name: string, value: FieldValue): this {
+    for (const one of Array.isArray(value) ? value : [value]) validateHeaderValue(name, String(one));
+    this.#fields ??= new Map();
     this.#fields.set(name.toLowerCase(), value);
     return this;
   }
 
-  getHeader(name: string): number | string | readonly string[] | undefined {
-    return this.#fields.get(name.toLowerCase());
+  getHeader(name: string): FieldValue | undefined {
+    return this.#fields?.get(name.toLowerCase());
   }
 
   hasHeader(name: string): boolean {
-    return this.#fields.has(name.toLowerCase());
+    return this.#fields?.has(name.toLowerCase()) === true;
   }
 
   writeHead(status: number): this {
@@ -160,66 +222,77 @@ export class StreamResponse {
     if (!this.headersSent) this.#respond(this.statusCode, false);
   }
 
-  write(content: string): boolean {
+  /** Sends a head with no end but that of a request: 100 Continue, or 103 Early Hints. */
+  inform(status: 100 | 103, fields: readonly string[] = []): void {
+    if (!this.headersSent && !this.destroyed) this.stream.sendFields([":status", String(status), ...fields], false);
+  }
+
+  write(content: string | Buffer): boolean {
     this.flushHeaders();
-    return this.stream.write(content);
+    if (this.#request.method === "HEAD") return true;
+    return this.stream.write(typeof content === "string" ? Buffer.from(content) : content, false);
   }
 
   end(content = ""): this {
     if (this.destroyed) return this;
-    this.#isEnded = true;
-    if (content === "" && !this.headersSent) {
-      this.#respond(this.statusCode, true);
-    } else {
-      this.flushHeaders();
-      this.stream.end(content);
-    }
-    endUnread(this.#request);
+    this.isEnded = true;
+    const hasBody = content !== "" && this.#request.method !== "HEAD";
+    if (!this.headersSent) this.#respond(this.statusCode, !hasBody);
+    if (hasBody) this.stream.write(Buffer.from(content), false);
+    this.stream.end([]);
     return this;
   }
 
   /** Sends a response that is only a head, with HTTP status 200, as gRPC requires. */
   endWith(fields: Readonly<Record<string, string>>, statusCode: number): void {
     if (this.destroyed) return;
-    this.#isEnded = true;
+    this.isEnded = true;
     this.statusCode = statusCode;
     for (const [name, value] of Object.entries(fields)) this.setHeader(name, value);
     this.#respond(200, true);
-    endUnread(this.#request);
   }
 
-  on(event: "close", listener: () => void): this {
-    this.stream.on(event, listener);
+  on(event: "close" | "drain", listener: () => void): this {
+    this.#request.events.add(event, listener);
     return this;
   }
 
   once(event: "close" | symbol, listener: () => void): this {
-    this.stream.once(event, listener);
+    this.#request.events.addOnce(event, listener);
     return this;
   }
 
   off(event: "close" | symbol, listener: () => void): this {
-    this.stream.off(event, listener);
+    this.#request.events.remove(event, listener);
     return this;
   }
 
   emit(event: symbol): boolean {
-    return this.stream.emit(event);
+    return this.#request.events.emit(event);
   }
 
   destroy(): void {
-    this.stream.close(NGHTTP2_CANCEL);
+    this.stream.reset(errorCodes.cancel);
   }
 
-  #respond(status: number, endStream: boolean): void {
-    const fields: Record<string, number | string | readonly string[]> = { ":status": status };
-    // RFC 9113, 8.2.2: HTTP/2 has no `Connection` header.
-    for (const [name, value] of this.#fields) if (name !== "connection") fields[name] = value;
-    this.stream.respond(fields as StreamHeaders, { endStream });
+  #respond(status: number, isEnd: boolean): void {
+    this.headersSent = true;
+    const fields = [":status", String(status)];
+    let hasDate = false;
+    if (this.#fields !== undefined) {
+      for (const [name, value] of this.#fields) {
+        // RFC 9113, 8.2.2: HTTP/2 has no `Connection` header.
+        if (name === "connection") continue;
+        if (name === "date") hasDate = true;
+        for (const one of Array.isArray(value) ? value : [value]) fields.push(name, String(one));
+      }
+    }
+    if (!hasDate) fields.push("date", httpDate());
+    this.stream.sendFields(fields, isEnd || isBodiless(status), neverIndexed);
   }
 }
 
-/** RFC 9113, 8.1: the response is complete, so the rest of the request is discarded, without an error. */
-export function endUnread({ stream, complete }: StreamRequest): void {
-  if (!complete && !stream.destroyed) stream.close(NGHTTP2_NO_ERROR);
-}
+/** RFC 9110, 15: these have no content. */
+export const isBodiless = (status: number): boolean => status === 204 || status === 205 || status === 304;
+
+export const neverIndexed = ["set-cookie"];

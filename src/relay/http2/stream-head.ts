@@ -1,4 +1,3 @@
-import type { OutgoingHttpHeaders } from "node:http2";
 import { byFieldName, lowerCase } from "../../base/http/field-name.ts";
 import { trimmed } from "../../base/http/field-value.ts";
 import { endToEnd, type Framing, type ResponseHead } from "../http1/response-head.ts";
@@ -13,7 +12,7 @@ const connectionNames = [
   "transfer-encoding",
   "upgrade",
 ];
-const isOfConnection = byFieldName((lower) => connectionNames.includes(lower));
+export const isOfConnection = byFieldName((lower) => connectionNames.includes(lower));
 const isDigits = /^[0-9]{1,15}$/;
 const isStatus = /^[1-9][0-9]{2}$/;
 
@@ -111,15 +110,3 @@ const isPseudo = (name: string): boolean => name.charCodeAt(0) === 58;
 /** Returns the fields with names in lower case, as HTTP/2 requires. */
 export const lowerCaseNames = (fields: readonly string[]): readonly string[] =>
   fields.length === 0 ? fields : fields.map((text, i) => (i % 2 === 0 ? lowerCase(text) : text));
-
-/** Converts trailers to a record, the only form that Node accepts; a repeated name becomes a list. */
-export function recordOf(fields: readonly string[]): OutgoingHttpHeaders {
-  const made: Record<string, string | string[]> = Object.create(null);
-  for (let i = 0; i < fields.length; i += 2) {
-    const name = lowerCase(fields[i] ?? "");
-    const value = fields[i + 1] ?? "";
-    const before = made[name];
-    made[name] = before === undefined ? value : [before, value].flat();
-  }
-  return made;
-}

@@ -31,6 +31,11 @@ export class FrameInput {
     this.#handler = handler;
   }
 
+  /** Whether a frame other than DATA has begun and is not complete. */
+  get isWithinFrame(): boolean {
+    return this.#kept !== undefined;
+  }
+
   /** Throws `ConnectionError`. */
   read(bytes: Buffer): void {
     const source = this.#kept === undefined ? bytes : Buffer.concat([this.#kept, bytes]);

@@ -1,5 +1,7 @@
 /** The connection as a stream sees it. */
 export interface StreamConnection {
+  /** The peer is a client. */
+  readonly isServer: boolean;
   /** The window of a new stream: for us, as the peer has set it, and for the peer. */
   readonly initialSendWindow: number;
   readonly streamWindow: number;
@@ -14,6 +16,8 @@ export interface StreamConnection {
   writeWindowUpdate(streamId: number, increment: number): void;
   /** Received bytes of DATA that no longer take memory. */
   consumed(length: number): void;
+  /** Counts content that begins to wait, or, if negative, no longer waits. */
+  queued(bytes: number): void;
   /** Calls `sendWaiting` when more may be sent. */
   addWaiting(stream: SendingStream): void;
   forget(stream: SendingStream): void;

@@ -1,110 +1,22 @@
-import { ConnectionError, errorCodes } from "./error-codes.ts";
-import { fragmentOf, UnfinishedBlock } from "./field-blocks.ts";
-import { type FrameHandler, FrameInput } from "./frame-input.ts";
-import { type ByteSink, FrameOutput } from "./frame-output.ts";
-import {
-  clientPreface,
-  defaultWindow,
-  frameFlags,
-  frameHeadBytes,
-  frameTypes,
-  maxFrameBytes,
-  maxStreamId,
-  maxWindow,
-  settingIds,
-} from "./frames.ts";
-import { type FieldBlock, HpackDecoder } from "./hpack-decoder.ts";
-import { bytesFor, HpackEncoder } from "./hpack-encoder.ts";
+import { errorCodes } from "./error-codes.ts";
+import { FramedConnection, type FramedConnectionOptions, protocolError } from "./framed-connection.ts";
+import { clientPreface, defaultWindow, maxStreamId, settingIds } from "./frames.ts";
 import { PeerSettings } from "./peer-settings.ts";
-import type { SendingStream, StreamConnection } from "./stream-connection.ts";
-import { StreamTable } from "./stream-table.ts";
-import { WaitingStreams } from "./waiting-streams.ts";
 import { type StreamOwner, WireStream } from "./wire-stream.ts";
 
-/** Callbacks of a connection. */
-export interface WireConnectionOwner {
-  /** There are bytes to flush; called once until `flush`. */
-  onDirty(): void;
-  /** The peer's SETTINGS have arrived. */
-  onSettings(): void;
-  onGoaway(lastStreamId: number, code: number): void;
-  /** A frame that costs the peer nothing: PING, SETTINGS, or DATA without content. */
-  onControlFrame(): void;
-  /** The peer broke a rule. The connection is closed, and a GOAWAY is ready to be flushed. */
-  onError(error: ConnectionError): void;
-}
-
-interface WireConnectionOptions {
-  readonly sink: ByteSink;
-  readonly owner: WireConnectionOwner;
-  readonly streamWindow: number;
-  readonly connectionWindow: number;
-  /** Limits a field block of the peer. */
-  readonly maxFields: number;
-  readonly maxListBytes: number;
-}
-
-/** With more unsent bytes, streams keep their content back. */
-const congestedBytes = 128 * 1024;
-const pingBytes = 8;
-const noContent = Buffer.alloc(0);
-
-/** The client side of an HTTP/2 connection (RFC 9113), over bytes: without a socket, and without timers. */
-export class WireConnection implements FrameHandler, StreamConnection {
-  readonly streamWindow: number;
-  readonly peer = new PeerSettings(true);
-  isClosed = false;
-  readonly #owner: WireConnectionOwner;
-  readonly #input = new FrameInput(this);
-  readonly #output: FrameOutput;
-  readonly #decoder: HpackDecoder;
-  readonly #encoder = new HpackEncoder();
-  readonly #streams = new StreamTable<WireStream>();
-  readonly #waiting = new WaitingStreams();
-  readonly #isBlocked = () => this.isCongested || this.#sendWindow <= 0;
+/** The client side of an HTTP/2 connection. */
+export class WireConnection extends FramedConnection {
+  readonly isServer = false;
+  readonly #owner: FramedConnectionOptions["owner"];
   #nextId = 1;
-  #sendWindow = defaultWindow;
-  /** Bytes that the peer may still send. */
-  #receiveWindow: number;
-  readonly #fullReceiveWindow: number;
-  #owed = 0;
-  /** PINGs that the peer has not answered. */
-  #pings = 0;
-  #block: UnfinishedBlock | undefined;
-  /** The stream of the DATA frame that is being read; undefined: its content is discarded. */
-  #dataStream: WireStream | undefined;
 
-  constructor(options: WireConnectionOptions) {
-    const { sink, owner, streamWindow, connectionWindow, maxFields, maxListBytes } = options;
+  constructor(options: FramedConnectionOptions) {
+    super(options, new PeerSettings(true));
+    const { owner, streamWindow, connectionWindow } = options;
     this.#owner = owner;
-    this.streamWindow = streamWindow;
-    this.#receiveWindow = connectionWindow;
-    this.#fullReceiveWindow = connectionWindow;
-    this.#output = new FrameOutput(sink, () => owner.onDirty());
-    this.#decoder = new HpackDecoder({ maxFields, maxListBytes });
-    this.#output.raw(clientPreface);
-    this.#output.settings([settingIds.enablePush, 0, settingIds.initialWindowSize, streamWindow]);
-    this.#output.windowUpdate(0, connectionWindow - defaultWindow);
-  }
-
-  get initialSendWindow(): number {
-    return this.peer.initialWindow;
-  }
-
-  get isCongested(): boolean {
-    return this.#output.unsentBytes > congestedBytes;
-  }
-
-  get unsentBytes(): number {
-    return this.#output.unsentBytes;
-  }
-
-  get mostToSend(): number {
-    return this.isCongested ? 0 : Math.min(this.#sendWindow, maxFrameBytes);
-  }
-
-  get openStreams(): number {
-    return this.#streams.size;
+    this.output.raw(clientPreface);
+    this.output.settings([settingIds.enablePush, 0, settingIds.initialWindowSize, streamWindow]);
+    this.output.windowUpdate(0, connectionWindow - defaultWindow);
   }
 
   /** Whether there are stream IDs left. */
@@ -116,285 +28,37 @@ export class WireConnection implements FrameHandler, StreamConnection {
   open(owner: StreamOwner, fields: readonly string[], isEnd: boolean, sensitive: readonly string[]): WireStream {
     const stream = new WireStream(this, this.#nextId, owner);
     this.#nextId += 2;
-    this.#streams.add(stream);
+    this.streams.add(stream);
     stream.sendFields(fields, isEnd, sensitive);
     return stream;
   }
 
-  /** Handles bytes from the peer, which are borrowed. */
-  read(bytes: Buffer): void {
-    if (this.isClosed) return;
-    try {
-      this.#input.read(bytes);
-    } catch (error) {
-      if (!(error instanceof ConnectionError)) throw error;
-      this.end(error.code);
-      this.#owner.onError(error);
-    }
-  }
-
-  flush(): void {
-    this.#output.flush();
-  }
-
-  /** The socket takes more bytes. */
-  drained(): void {
-    this.#sendWaiting();
-  }
-
-  ping(): void {
-    this.#pings += 1;
-    this.#output.ping(Buffer.alloc(pingBytes), false);
-  }
-
-  /** Announces the end with GOAWAY, and ends all streams with this code. */
-  end(code: number): void {
-    if (this.isClosed) return;
-    this.isClosed = true;
-    this.#output.goaway(0, code);
-    this.#abandonAll(code);
-  }
-
-  /** The socket has closed. */
-  lost(): void {
-    this.isClosed = true;
-    this.#abandonAll(errorCodes.cancel);
-  }
-
-  #abandonAll(code: number): void {
-    for (const stream of this.#streams.now()) stream.abandon(code);
-  }
-
-  // What the input calls.
-
-  onDataBegin(streamId: number, length: number, padding: number): void {
-    this.#requireSettings(frameTypes.data);
-    if (this.#block !== undefined) throw protocolError("a frame comes within a field block");
-    const stream = this.#known(streamId, "DATA");
-    this.#receiveWindow -= length;
-    if (this.#receiveWindow < 0) {
-      throw new ConnectionError(errorCodes.flowControlError, "the peer exceeded the connection's window");
-    }
-    this.#dataStream = stream;
-    if (length === 0) this.#owner.onControlFrame();
-    if (stream === undefined) {
-      this.consumed(padding);
-    } else if (stream.isRemoteEnded) {
-      throw new ConnectionError(errorCodes.streamClosed, "DATA follows the end of its stream");
-    } else if (stream.takeFromWindow(length)) {
-      if (padding > 0) stream.skip(padding);
-      if (length === padding) stream.receive(noContent);
-    } else {
-      this.consumed(padding);
-      this.#dataStream = undefined;
-      stream.reset(errorCodes.flowControlError);
-    }
-  }
-
-  onDataContent(bytes: Buffer): void {
-    const stream = this.#dataStream;
-    if (stream === undefined || stream.isClosed) this.consumed(bytes.length);
-    else stream.receive(bytes);
-  }
-
-  onDataEnd(isEndOfStream: boolean): void {
-    const stream = this.#dataStream;
-    this.#dataStream = undefined;
-    if (isEndOfStream && stream !== undefined && !stream.isClosed) stream.receiveEnd();
-  }
-
-  onFrame(type: number, flags: number, streamId: number, payload: Buffer): void {
-    this.#requireSettings(type);
-    if (this.#block !== undefined && type !== frameTypes.continuation) {
-      throw protocolError("a frame comes within a field block");
-    }
-    if (type === frameTypes.headers) this.#onHeaders(flags, streamId, payload);
-    else if (type === frameTypes.windowUpdate) this.#onWindowUpdate(streamId, payload);
-    else if (type === frameTypes.resetStream) this.#onReset(streamId, payload);
-    else if (type === frameTypes.settings) this.#onSettings(flags, streamId, payload);
-    else if (type === frameTypes.ping) this.#onPing(flags, streamId, payload);
-    else if (type === frameTypes.goaway) this.#onGoaway(streamId, payload);
-    else if (type === frameTypes.continuation) this.#onContinuation(flags, streamId, payload);
-    else if (type === frameTypes.priority) requireLength(payload, 5, "PRIORITY");
-    // RFC 9113, 8.4: we have forbidden pushes.
-    else if (type === frameTypes.pushPromise) throw protocolError("the peer pushes");
-    // RFC 9113, 5.5: unknown types are ignored.
-  }
-
-  #onHeaders(flags: number, streamId: number, payload: Buffer): void {
-    this.#known(streamId, "HEADERS");
-    const fragment = fragmentOf(flags, payload);
-    const isEndOfStream = (flags & frameFlags.endStream) !== 0;
-    if ((flags & frameFlags.endHeaders) === 0) this.#block = new UnfinishedBlock(streamId, isEndOfStream, fragment);
-    else this.#readBlock(streamId, isEndOfStream, fragment);
-  }
-
-  #onContinuation(flags: number, streamId: number, payload: Buffer): void {
-    const block = this.#block;
-    if (block === undefined || block.streamId !== streamId) throw protocolError("CONTINUATION without HEADERS");
-    block.add(payload);
-    if ((flags & frameFlags.endHeaders) === 0) return;
-    this.#block = undefined;
-    this.#readBlock(streamId, block.isEndOfStream, block.whole());
-  }
-
-  /** Decodes every block, also of a stream that is over: the table is shared. */
-  #readBlock(streamId: number, isEndOfStream: boolean, bytes: Buffer): void {
-    const block: FieldBlock = this.#decoder.decode(bytes, 0, bytes.length);
-    const stream = this.#streams.get(streamId);
-    if (stream === undefined) return;
-    if (stream.isRemoteEnded) {
-      throw new ConnectionError(errorCodes.streamClosed, "HEADERS follow the end of their stream");
-    }
-    stream.receiveFields(block, isEndOfStream);
-  }
-
-  #onWindowUpdate(streamId: number, payload: Buffer): void {
-    requireLength(payload, 4, "WINDOW_UPDATE");
-    const increment = payload.readUInt32BE(0) & maxWindow;
-    if (streamId === 0) {
-      if (increment === 0) throw protocolError("a WINDOW_UPDATE adds nothing");
-      const wasBlocked = this.#sendWindow <= 0;
-      this.#sendWindow += increment;
-      if (this.#sendWindow > maxWindow) throw new ConnectionError(errorCodes.flowControlError, "a window is too large");
-      if (wasBlocked) this.#sendWaiting();
-      return;
-    }
-    const stream = this.#known(streamId, "WINDOW_UPDATE");
-    if (stream === undefined) return;
-    if (increment === 0) stream.reset(errorCodes.protocolError);
-    else if (!stream.growSendWindow(increment)) stream.reset(errorCodes.flowControlError);
-    else this.#waiting.sendOf(stream);
-  }
-
-  #onReset(streamId: number, payload: Buffer): void {
-    requireLength(payload, 4, "RST_STREAM");
-    this.#known(streamId, "RST_STREAM")?.receiveReset(payload.readUInt32BE(0));
-  }
-
-  #onSettings(flags: number, streamId: number, payload: Buffer): void {
-    if (streamId !== 0) throw protocolError("SETTINGS on a stream");
-    if ((flags & frameFlags.ack) !== 0) {
-      if (!this.peer.hasArrived) throw protocolError("the first frame acknowledges SETTINGS");
-      requireLength(payload, 0, "acknowledged SETTINGS");
-      return;
-    }
-    const before = this.peer.initialWindow;
-    this.peer.read(payload);
-    this.#encoder.resize(this.peer.headerTableSize);
-    this.#output.acknowledgeSettings();
-    const change = this.peer.initialWindow - before;
-    if (change !== 0) {
-      for (const stream of this.#streams.now()) {
-        if (stream.growSendWindow(change)) continue;
-        throw new ConnectionError(errorCodes.flowControlError, "a window is too large");
-      }
-    }
-    this.#owner.onControlFrame();
-    this.#owner.onSettings();
-    if (change > 0) this.#sendWaiting();
-  }
-
-  #onPing(flags: number, streamId: number, payload: Buffer): void {
-    if (streamId !== 0) throw protocolError("PING on a stream");
-    requireLength(payload, pingBytes, "PING");
-    if ((flags & frameFlags.ack) !== 0) {
-      if (this.#pings === 0) throw protocolError("the peer answers a PING that was not sent");
-      this.#pings -= 1;
-      return;
-    }
-    this.#owner.onControlFrame();
-    if (!this.isClosed) this.#output.ping(payload, true);
-  }
-
-  #onGoaway(streamId: number, payload: Buffer): void {
-    if (streamId !== 0) throw protocolError("GOAWAY on a stream");
-    if (payload.length < 8) throw new ConnectionError(errorCodes.frameSizeError, "a GOAWAY frame is too short");
-    const lastStreamId = payload.readUInt32BE(0) & maxStreamId;
-    if (lastStreamId > 0 && lastStreamId % 2 === 0) throw protocolError("a GOAWAY names a stream of the peer");
-    this.#owner.onGoaway(lastStreamId, payload.readUInt32BE(4));
-    for (const stream of this.#streams.now()) {
-      // RFC 9113, 6.8: the peer has not processed these streams.
-      if (stream.id > lastStreamId) stream.abandon(errorCodes.refusedStream);
-    }
-  }
-
-  /** Returns the stream that a frame concerns; undefined: the stream is over, and the frame has crossed its end. */
-  #known(streamId: number, frame: string): WireStream | undefined {
-    const stream = this.#streams.get(streamId);
+  protected known(streamId: number, frame: string): WireStream | undefined {
+    const stream = this.streams.get(streamId);
     if (stream !== undefined) return stream;
     // The peer opens no streams; streams that we have not opened are idle.
     if (streamId % 2 === 0 || streamId >= this.#nextId) throw protocolError(`${frame} on a stream that is not open`);
     return undefined;
   }
 
-  /** RFC 9113, 3.4. */
-  #requireSettings(type: number): void {
-    if (!this.peer.hasArrived && type !== frameTypes.settings) throw protocolError("the first frame is not SETTINGS");
+  protected expectBlock(streamId: number): void {
+    this.known(streamId, "HEADERS");
   }
 
-  // What streams call.
+  protected takeBlock(): void {
+    // The stream is over.
+  }
 
-  writeFields(streamId: number, fields: readonly string[], isEnd: boolean, sensitive: readonly string[]): void {
-    const most = bytesFor(fields);
-    const isSmall = most <= maxFrameBytes;
-    const at = isSmall ? this.#output.reserve(most) + frameHeadBytes : 0;
-    const bytes = isSmall ? this.#output.bytes : Buffer.allocUnsafe(most);
-    this.#encoder.begin(bytes, at);
-    for (let i = 0; i < fields.length; i += 2) {
-      const name = fields[i] as string;
-      this.#encoder.field(name, fields[i + 1] as string, sensitive.includes(name));
-    }
-    const length = this.#encoder.end() - at;
-    if (isSmall) {
-      const flags = frameFlags.endHeaders | (isEnd ? frameFlags.endStream : 0);
-      this.#output.commit(frameTypes.headers, flags, streamId, length);
-    } else {
-      this.#output.fields(streamId, bytes.subarray(0, length), isEnd);
+  protected takeGoaway(lastStreamId: number, code: number): void {
+    if (lastStreamId > 0 && lastStreamId % 2 === 0) throw protocolError("a GOAWAY names a stream of the peer");
+    this.#owner.onGoaway(lastStreamId, code);
+    for (const stream of this.streams.now()) {
+      // RFC 9113, 6.8: the peer has not processed these streams.
+      if (stream.id > lastStreamId) stream.abandon(errorCodes.refusedStream);
     }
   }
 
-  writeData(streamId: number, content: Buffer): void {
-    this.#sendWindow -= content.length;
-    this.#output.data(streamId, content, false);
+  protected writeGoaway(code: number): void {
+    this.output.goaway(0, code);
   }
-
-  writeEnd(streamId: number): void {
-    this.#output.endData(streamId);
-  }
-
-  writeReset(streamId: number, code: number): void {
-    this.#output.reset(streamId, code);
-  }
-
-  writeWindowUpdate(streamId: number, increment: number): void {
-    this.#output.windowUpdate(streamId, increment);
-  }
-
-  consumed(length: number): void {
-    this.#owed += length;
-    if (this.#owed < this.#fullReceiveWindow / 2 || this.isClosed) return;
-    this.#output.windowUpdate(0, this.#owed);
-    this.#receiveWindow += this.#owed;
-    this.#owed = 0;
-  }
-
-  addWaiting(stream: SendingStream): void {
-    this.#waiting.add(stream);
-  }
-
-  forget(stream: SendingStream): void {
-    this.#streams.delete(stream.id);
-    this.#waiting.remove(stream);
-  }
-
-  #sendWaiting(): void {
-    if (!this.#waiting.isEmpty) this.#waiting.send(this.#isBlocked);
-  }
-}
-
-const protocolError = (message: string) => new ConnectionError(errorCodes.protocolError, message);
-
-function requireLength({ length }: Buffer, expected: number, frame: string): void {
-  if (length !== expected) throw new ConnectionError(errorCodes.frameSizeError, `a ${frame} frame has a wrong length`);
 }

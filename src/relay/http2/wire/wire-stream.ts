@@ -82,6 +82,7 @@ export class WireStream implements SendingStream {
       if (this.#toSend === none) this.#toSend = [];
       this.#toSend.push(isBorrowed ? Buffer.from(rest) : rest);
       this.#toSendBytes += rest.length;
+      this.#connection.queued(rest.length);
     } else if (!this.#connection.isCongested) {
       return true;
     }
@@ -95,6 +96,11 @@ export class WireStream implements SendingStream {
     if (this.isClosed || this.isLocalEnded || this.#toEndWith !== undefined) return;
     this.#toEndWith = trailers;
     if (this.#toSendBytes === 0) this.#finish(trailers);
+  }
+
+  /** Whether `onDrain` is to come. */
+  get needsDrain(): boolean {
+    return this.#wantsDrain;
   }
 
   /** Whether `end` was called, or the head ended our side. */
@@ -112,6 +118,16 @@ export class WireStream implements SendingStream {
     }
     this.#connection.writeReset(this.id, code);
     this.abandon(code);
+  }
+
+  /** Keeps what comes until `resume`. */
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  /** Whether content waits for `resume`. */
+  get hasReceived(): boolean {
+    return this.#receivedBytes > 0;
   }
 
   resume(): void {
@@ -134,6 +150,13 @@ export class WireStream implements SendingStream {
   }
 
   // What follows is called by the connection.
+
+  /** The stream of a client begins with its head, and without a reader of its content. */
+  begin(isEnd: boolean): void {
+    this.isRemoteEnded = isEnd;
+    this.#hasReportedEnd = isEnd;
+    this.#isPaused = !isEnd;
+  }
 
   /** A DATA frame begins. Returns false when the peer has exceeded the window. */
   takeFromWindow(length: number): boolean {
@@ -168,7 +191,7 @@ export class WireStream implements SendingStream {
   }
 
   receiveFields(block: FieldBlock, isEnd: boolean): void {
-    if (isEnd && this.#receivedBytes > 0) {
+    if (isEnd && this.#holdsEnd) {
       this.#trailers = block;
       this.receiveEnd();
       return;
@@ -180,13 +203,19 @@ export class WireStream implements SendingStream {
   receiveEnd(): void {
     this.isRemoteEnded = true;
     this.#closeIfOver();
-    if (this.#receivedBytes === 0) this.#reportEnd();
+    if (!this.#holdsEnd) this.#reportEnd();
+  }
+
+  /** The end waits for the content before it, and that of a request for a reader. */
+  get #holdsEnd(): boolean {
+    return this.#receivedBytes > 0 || (this.#isPaused && this.#connection.isServer);
   }
 
   receiveReset(code: number): void {
     // The peer has sent all, and only wants no more of ours (RFC 9113, 8.1). Node's server sends NO_ERROR even instead of
-    // END_STREAM when the request was not read, so that its clients take NO_ERROR for the end.
-    if (!this.isRemoteEnded && code !== errorCodes.noError) {
+    // END_STREAM when the request was not read, so that its clients take NO_ERROR for the end. A client that resets has
+    // left.
+    if (this.#connection.isServer || (!this.isRemoteEnded && code !== errorCodes.noError)) {
       this.abandon(code);
       return;
     }
@@ -220,6 +249,7 @@ export class WireStream implements SendingStream {
       if (sent === 0) break;
       left -= sent;
       this.#toSendBytes -= sent;
+      this.#connection.queued(-sent);
       if (sent === first.length) this.#toSend.shift();
       else this.#toSend[0] = first.subarray(sent);
     }
@@ -257,8 +287,16 @@ export class WireStream implements SendingStream {
 
   #localEnded(): void {
     this.isLocalEnded = true;
-    this.#closeIfOver();
+    if (this.#connection.isServer) this.#answered();
+    else this.#closeIfOver();
     this.#reportClosed();
+  }
+
+  /** RFC 9113, 8.1: the response is complete, so that the rest of the request is not wanted, which is no error. */
+  #answered(): void {
+    if (!this.isRemoteEnded) this.#connection.writeReset(this.id, errorCodes.noError);
+    this.#close(errorCodes.noError);
+    this.#dropReceived();
   }
 
   #give(content: Buffer): void {
@@ -306,6 +344,7 @@ export class WireStream implements SendingStream {
   }
 
   #dropToSend(): void {
+    if (this.#toSendBytes > 0) this.#connection.queued(-this.#toSendBytes);
     this.#toSend = none;
     this.#toSendBytes = 0;
     this.#toEndWith = undefined;

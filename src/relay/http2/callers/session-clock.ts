@@ -1,0 +1,103 @@
+/** What the deadlines of a session are judged by. */
+export interface SessionProgress {
+  /** Bytes from the client, and to it. */
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  /** Whether a frame or a head has begun to arrive, and is not complete. */
+  readonly isWithinFrame: boolean;
+  /** Frames, whole heads, and pieces of DATA that have arrived. */
+  readonly frames: number;
+  readonly hasSettings: boolean;
+  readonly openStreams: number;
+  ping(done: () => void): void;
+}
+
+export type SessionVerdict = "goes on" | "drain" | "destroy";
+
+/** The client's SETTINGS must come within this time: they are the first frame (RFC 9113, 3.4). */
+const settingsMs = 10_000;
+/** The first request must come within this time, as over HTTP/1.1. */
+const firstStreamMs = 10_000;
+/** A session without streams is kept for this time. */
+const idleMs = 300_000;
+/**
+ * A client that is silent for this time gets a PING, and must send something within the same time again. It may have
+ * left without a FIN, and over TLS Node may miss the FIN of a client that left during a write.
+ */
+const silentMs = 20_000;
+/** A frame, and a head with all its frames, must arrive within this time, as the head of HTTP/1.1. */
+const frameMs = 10_000;
+/** A PING response may wait behind other data: while more than this is written per second, it is not expected. */
+const writtenBytes = 1_024;
+
+/** Deadlines of a session with a client. PINGs of the client do not extend those for requests. */
+export class SessionClock {
+  readonly #openedMs: number;
+  #idleSinceMs: number;
+  #heardMs: number;
+  #hasCarried = false;
+  #isDraining = false;
+  #bytesRead = 0;
+  #bytesWritten = 0;
+  /** Frames at the last check with progress, and its time. */
+  #frames = 0;
+  #progressMs: number;
+  /** Since when the client owes the answer to a PING. */
+  #waitingSinceMs: number | undefined;
+
+  constructor(nowMs: number) {
+    this.#openedMs = nowMs;
+    this.#idleSinceMs = nowMs;
+    this.#heardMs = nowMs;
+    this.#progressMs = nowMs;
+  }
+
+  get hasCarried(): boolean {
+    return this.#hasCarried;
+  }
+
+  streamOpened(): void {
+    this.#hasCarried = true;
+  }
+
+  lastStreamClosed(nowMs: number): void {
+    this.#idleSinceMs = nowMs;
+  }
+
+  check(session: SessionProgress, nowMs: number): SessionVerdict {
+    if (!session.hasSettings) return nowMs - this.#openedMs > settingsMs ? "destroy" : "goes on";
+    if (this.#isStuck(session, nowMs) || this.#isSilent(session, nowMs)) return "destroy";
+    const patienceMs = this.#hasCarried ? idleMs : firstStreamMs;
+    if (session.openStreams > 0 || this.#isDraining || nowMs - this.#idleSinceMs <= patienceMs) return "goes on";
+    this.#isDraining = true;
+    return "drain";
+  }
+
+  /** Whether a frame or head has been arriving for too long. */
+  #isStuck({ isWithinFrame, frames }: SessionProgress, nowMs: number): boolean {
+    if (isWithinFrame && frames === this.#frames) return nowMs - this.#progressMs > frameMs;
+    this.#frames = frames;
+    this.#progressMs = nowMs;
+    return false;
+  }
+
+  #isSilent(session: SessionProgress, nowMs: number): boolean {
+    const hasHeard = session.bytesRead !== this.#bytesRead;
+    const isWritten = session.bytesWritten - this.#bytesWritten > writtenBytes;
+    this.#bytesRead = session.bytesRead;
+    this.#bytesWritten = session.bytesWritten;
+    if (hasHeard || isWritten) {
+      this.#heardMs = nowMs;
+      if (this.#waitingSinceMs !== undefined) this.#waitingSinceMs = nowMs;
+      return false;
+    }
+    if (this.#waitingSinceMs !== undefined) return nowMs - this.#waitingSinceMs > silentMs;
+    if (nowMs - this.#heardMs > silentMs) {
+      this.#waitingSinceMs = nowMs;
+      session.ping(() => {
+        this.#waitingSinceMs = undefined;
+      });
+    }
+    return false;
+  }
+}
