@@ -1,10 +1,10 @@
 import { type IncomingHttpHeaders, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
 import type { LiveMember } from "../../base/live-set.ts";
-import type { CallerHead } from "./callers/caller-head.ts";
+import { areCallerTrailers, type CallerHead } from "./callers/caller-head.ts";
 import { httpDate } from "./callers/http-date.ts";
 import { StreamEvents } from "./callers/stream-events.ts";
-import { areTrailers, withoutBlanks } from "./stream-head.ts";
+import { withoutBlanks } from "./stream-head.ts";
 import { errorCodes } from "./wire/error-codes.ts";
 import type { FieldBlock } from "./wire/hpack-decoder.ts";
 import type { StreamOwner, WireStream } from "./wire/wire-stream.ts";
@@ -116,7 +116,7 @@ export class StreamRequest implements StreamOwner, LiveMember {
 
   onFields(block: FieldBlock, isEnd: boolean): void {
     if (block.isTooLarge) this.stream.reset(errorCodes.enhanceYourCalm);
-    else if (!isEnd || !areTrailers(block)) this.stream.reset(errorCodes.protocolError);
+    else if (!isEnd || !areCallerTrailers(block)) this.stream.reset(errorCodes.protocolError);
     else this.rawTrailers = block.fields.map(withoutBlanks);
   }
 

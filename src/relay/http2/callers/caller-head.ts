@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { byFieldName } from "../../../base/http/field-name.ts";
-import { isOfConnection, withoutBlanks } from "../stream-head.ts";
+import { areTrailers, isOfConnection, withoutBlanks } from "../stream-head.ts";
 import type { FieldBlock } from "../wire/hpack-decoder.ts";
 
 /** The head of a request over HTTP/2, in the form of one over HTTP/1.1: `Host` in place of `:authority`. */
@@ -73,6 +73,17 @@ export function callerHeadOf({ fields, isMalformed }: FieldBlock, isAll: boolean
     headers["host"] = authority;
   }
   return { method, url, headers, rawHeaders, contentLength };
+}
+
+/** Returns whether a field block may follow the content of a request. */
+export function areCallerTrailers(block: FieldBlock): boolean {
+  if (!areTrailers(block)) return false;
+  const { fields } = block;
+  for (let i = 0; i < fields.length; i += 2) {
+    if (fields[i] === "te" && !isTrailers(fields[i + 1] as string)) return false;
+    if (fields[i] === "host") return false;
+  }
+  return true;
 }
 
 const colon = 58;

@@ -2,11 +2,13 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Http2SessionManager } from "@connectrpc/connect-node";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { createHttp2Sessions, type Http2Sessions } from "../../../../src/base/http/http2-sessions.ts";
+import { createCallerSessions } from "../../../../src/relay/http2/callers/caller-sessions.ts";
+import { StreamResponse } from "../../../../src/relay/http2/stream-front.ts";
 
 interface Place {
-  readonly sessions: Http2Sessions;
+  readonly sessions: Pick<Http2Sessions, "serve" | "leave" | "drain" | "destroy">;
   readonly port: number;
   readonly served: () => number;
 }
@@ -19,18 +21,45 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
+type StartSessions = (answer: (end: () => void) => void) => Place["sessions"];
+
+const limits = { maxHeadBytes: 65_536, maxHeadLines: 100 };
+
+/** Those of Node, and our own. */
+const kinds: Readonly<Record<string, StartSessions>> = {
+  "Node's": (answer) =>
+    createHttp2Sessions({
+      ...limits,
+      refuse: ({ message }) => expect.unreachable(message),
+      handle: (request, response) => {
+        request.resume();
+        request.once("end", () => answer(() => response.end("here")));
+      },
+    }),
+  our: (answer) =>
+    createCallerSessions({
+      ...limits,
+      stallMs: 60_000,
+      refuse: (message) => expect.unreachable(message),
+      serve(request) {
+        const response = new StreamResponse(request);
+        if (request.complete) answer(() => response.end("here"));
+        else {
+          request.on("end", () => answer(() => response.end("here")));
+          request.resume();
+        }
+      },
+    }),
+};
+
+let startSessions: StartSessions;
+
 /** Answers each request after so long. */
 async function startPlace(answerAfterMs: () => number): Promise<Place> {
   let served = 0;
-  const sessions = createHttp2Sessions({
-    maxHeadBytes: 65_536,
-    maxHeadLines: 100,
-    refuse: ({ message }) => expect.unreachable(message),
-    handle: (request, response) => {
-      served += 1;
-      request.resume();
-      request.once("end", () => setTimeout(() => response.end("here"), answerAfterMs()));
-    },
+  const sessions = startSessions((end) => {
+    served += 1;
+    setTimeout(end, answerAfterMs());
   });
   onTestFinished(() => sessions.destroy());
   const port = await listen(createServer({ noDelay: true }, sessions.serve));
@@ -72,7 +101,11 @@ function startCallers({ count, port }: { readonly count: number; readonly port: 
   return { start, failed, answered: () => answered };
 }
 
-describe("a session that is left", () => {
+describe.each(Object.entries(kinds))("a session that is left (%s sessions)", (_, start) => {
+  beforeEach(() => {
+    startSessions = start;
+  });
+
   it.each([
     [1, 10],
     [3, 20],
