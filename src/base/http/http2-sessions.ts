@@ -23,12 +23,7 @@ export const acceptedSocketOf = ({ stream: { session } }: Pick<Http2ServerReques
 
 /** HTTP/2 sessions with clients on accepted sockets, with limits on what a peer can cost. */
 export interface Http2Sessions {
-  /** Emits `stream`, and each stream must be passed to `begin`; unless `handle` is given. */
-  readonly server: Http2Server;
-  begin(stream: ServerHttp2Stream, serve: () => void): void;
   serve(socket: Socket): void;
-  /** The connection of a stream; undefined when its session has ended. */
-  socketOf(stream: ServerHttp2Stream): Socket | undefined;
   /** Announces on each session, with its next stream, that the session is ending; streams are still served. */
   leave(): void;
   /** Accepts no more streams; each session ends with its last stream. */
@@ -39,20 +34,20 @@ export interface Http2Sessions {
 interface Http2SessionsOptions {
   readonly maxHeadBytes: number;
   readonly maxHeadLines: number;
-  /** In MB: a session with more pending data gets no new streams. */
-  readonly maxSessionMemory?: number;
-  readonly handle?: (request: Http2ServerRequest, response: Http2ServerResponse) => void;
+  readonly handle: (request: Http2ServerRequest, response: Http2ServerResponse) => void;
   /** Called for a peer that broke the rules and was disconnected. */
   readonly refuse: (fault: Fault, peer: string) => void;
 }
 
 const sweepEveryMs = 1_000;
+/** In MB: a session with more pending data gets no new streams. */
+const maxSessionMemory = 10;
 
 /**
  * Serves requests through Node's compatibility layer. Without these listeners, Node answers CONNECT and `Expect`
  * itself, even on a stream that has already closed, and the error ends the process.
  */
-function serveRequests(server: Http2Server, serve: NonNullable<Http2SessionsOptions["handle"]>): void {
+function serveRequests(server: Http2Server, serve: Http2SessionsOptions["handle"]): void {
   const refuseWith = (status: number) => (request: Http2ServerRequest, response: Http2ServerResponse) => {
     const { stream } = request;
     if (!stream.destroyed && !stream.closed) response.writeHead(status).end();
@@ -75,7 +70,7 @@ interface OpenSession {
 }
 
 export function createHttp2Sessions(options: Http2SessionsOptions): Http2Sessions {
-  const { maxHeadBytes, maxHeadLines, maxSessionMemory = 10, handle, refuse } = options;
+  const { maxHeadBytes, maxHeadLines, handle, refuse } = options;
   const sessions = new Map<Http2Session, OpenSession>();
   let isLeaving = false;
   let isDraining = false;
@@ -98,19 +93,14 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     life.streamOpened();
     stream.once("close", () => life.streamClosed());
   });
-  if (handle !== undefined) {
-    serveRequests(server, (request, response) => {
-      const { stream } = request;
-      begin(stream, () => {
-        if (!stream.closed) handle(request, response);
-      });
-    });
-  }
-  const servedBy = ({ session }: ServerHttp2Stream) => (session === undefined ? undefined : sessions.get(session));
-  function begin(stream: ServerHttp2Stream, serve: () => void): void {
+  serveRequests(server, (request, response) => {
+    const { stream } = request;
     // Without a session, there is no client to respond to.
-    servedBy(stream)?.goaway.begin(stream, serve);
-  }
+    servedBy(stream)?.goaway.begin(stream, () => {
+      if (!stream.closed) handle(request, response);
+    });
+  });
+  const servedBy = ({ session }: ServerHttp2Stream) => (session === undefined ? undefined : sessions.get(session));
 
   /** The connection in the current call of `serve`: `session` is emitted before `serve` returns. */
   let given: Socket | undefined;
@@ -140,8 +130,6 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     });
   });
   return {
-    server,
-    begin,
     serve(socket) {
       // HTTP/1.1 sockets are half-open, as in Node's server. Node does not end a half-open socket below a session, so the
       // connection of a client that has left would stay open.
@@ -150,7 +138,6 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
       giveSocket(server, socket);
       given = undefined;
     },
-    socketOf: (stream) => servedBy(stream)?.socket,
     leave() {
       isLeaving = true;
       for (const { goaway } of sessions.values()) goaway.leave();

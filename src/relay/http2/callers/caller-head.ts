@@ -17,7 +17,8 @@ export interface CallerHead {
 const isToken = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const isTarget = /^[\x21-\x7e\x80-\xff]+$/;
 const isScheme = /^[A-Za-z][A-Za-z0-9+\-.]*$/;
-const isAuthority = /^[!$%&'()*+,\-.:;=@[\]_~0-9A-Za-z]+$/;
+/** RFC 9113, 8.3.1: without a user. */
+const isAuthority = /^[!$%&'()*+,\-.:;=[\]_~0-9A-Za-z]+$/;
 const isLength = /^[0-9]{1,15}$/;
 
 /** Fields that `node:http` does not join either: the first value counts. */
@@ -57,7 +58,7 @@ export function callerHeadOf({ fields, isMalformed }: FieldBlock, isAll: boolean
     if (name === "content-length") {
       if (contentLength !== undefined || !isLength.test(value)) return undefined;
       contentLength = Number(value);
-    } else if (name === "host" && (value === "" || "host" in headers)) {
+    } else if (name === "host" && ("host" in headers || !isAuthority.test(value))) {
       return undefined;
     }
     rawHeaders.push(name, value);

@@ -6,7 +6,7 @@ import { SharedSocket, type SocketReader } from "../../../base/node/shared-socke
 import { type BatchMember, hasTickEnd, waitsForOthers, writeSoon } from "../../batching.ts";
 import { createSocketSink } from "../socket-sink.ts";
 import { StreamRequest } from "../stream-front.ts";
-import { errorCodes } from "../wire/error-codes.ts";
+import { errorCodes, errorName } from "../wire/error-codes.ts";
 import type { FieldBlock } from "../wire/hpack-decoder.ts";
 import { ServedConnection, type ServedConnectionOwner } from "../wire/served-connection.ts";
 import { callerHeadOf } from "./caller-head.ts";
@@ -179,7 +179,10 @@ export class CallerSession
     this.hasSettings = true;
   }
 
-  onGoaway(): void {}
+  onGoaway(_lastStreamId: number, code: number): void {
+    if (code === errorCodes.noError) this.close();
+    else this.#refuse(`the client ended the session (${errorName(code)})`, errorCodes.noError);
+  }
 
   onControlFrame(): void {
     this.#takeControlFrame();

@@ -38,6 +38,7 @@ it.each<[string, string[]]>([
   ["8.3.1: a blank in the path", instead(":path", "/a b")],
   ["8.3.1: a blank in the method", instead(":method", "GET ")],
   ["8.3.1: a slash in the authority", instead(":authority", "a/b")],
+  ["8.3.1: a user in the authority", instead(":authority", "user@a")],
   ["8.3.1: a scheme that is none", instead(":scheme", "1")],
   ["8.3: a repeated pseudo-header", [...usual.slice(0, 2), ...usual]],
   ["8.3: an unknown pseudo-header", [...usual, ":protocol", "websocket"]],

@@ -154,7 +154,7 @@ async function nodes(frames: readonly Buffer[], expected: number): Promise<Outco
   });
   listening.emit("connection", server);
   const done = () => all.filter(({ isComplete }) => isComplete);
-  const bytes = await answersOf({ client, frames, turns: 8, isExpected: () => done().length >= expected });
+  const bytes = await answersOf({ client, frames, turns: 3, isExpected: () => done().length >= expected });
   client.destroy();
   server.destroy();
   return { complete: done(), answered: responsesIn(bytes), isBroken };
@@ -270,8 +270,6 @@ it("accepts nothing that nghttp2 refuses, and reads the same where both accept",
     both += own.complete.length;
     for (const seen of own.complete) {
       const same = other.complete.find(({ id }) => id === seen.id);
-      // Node answers HEAD before it has read the end of the request.
-      if (seen.method === "HEAD" && same === undefined) continue;
       // Node ends the connection for errors that RFC 9113 calls those of one stream.
       if (count > 1 && other.isBroken && same === undefined) continue;
       expect(seen, hex).toEqual(same);
