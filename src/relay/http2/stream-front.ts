@@ -150,7 +150,7 @@ export class StreamRequest implements StreamOwner, LiveMember {
   onClosed(code: number): void {
     this.closeCode = code;
     this.#onOver(this);
-    // Deferred: whoever ended the response may not be ready for its end within this call.
+    // Deferred: the code that ended the response may not be ready for its end within this call.
     process.nextTick(tellClosed, this);
   }
 }

@@ -16,7 +16,7 @@ import {
 
 /** The floods of grpc-floods, against the data listener. */
 
-const { NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
+const { NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM, NGHTTP2_PROTOCOL_ERROR, NGHTTP2_REFUSED_STREAM } = http2.constants;
 
 /** The head of a request through the proxy. */
 const headOf = ({ proxyHeaders }: ProxiedSidecar, path = "/proxy/x"): Buffer =>
@@ -92,6 +92,56 @@ it.each([
     }
   });
   expect(patient.goaway()).toBe(NGHTTP2_ENHANCE_YOUR_CALM);
+});
+
+it("G13 closes a connection to the data listener that begins malformed requests, 2,000 times", async () => {
+  const { data, away, provider } = await attacked();
+  const peer = await openFrames(data);
+  await away(peer, () => {
+    for (let i = 0; i < 2_000; i += 1) {
+      // Without a path.
+      const payload = Buffer.concat([Buffer.from([0x82, 0x86]), literal(":authority", "localhost")]);
+      peer.send(frame("headers", { stream: 2 * i + 1, flags: flags.endHeaders | flags.endStream, payload }));
+    }
+  });
+  expect(peer.reset(1)).toBe(NGHTTP2_PROTOCOL_ERROR);
+  expect(provider.connections).toHaveLength(0);
+});
+
+it("G13 serves a hundred streams of a connection at a time, and refuses further ones", async () => {
+  const { running, data, provider, quiet } = await attacked(() => {});
+  const peer = await openFrames(data);
+  const payload = headOf(running);
+  const open = (i: number) =>
+    peer.send(frame("headers", { stream: 2 * i + 1, flags: flags.endHeaders | flags.endStream, payload }));
+  for (let i = 0; i < 110; i += 1) open(i);
+  await peer.until(() => peer.count("reset") === 10);
+  expect([peer.reset(199), peer.reset(201), peer.reset(219)]).toEqual([
+    undefined,
+    NGHTTP2_REFUSED_STREAM,
+    NGHTTP2_REFUSED_STREAM,
+  ]);
+  await expect.poll(() => provider.connections.length).toBeGreaterThan(0);
+  expect(await running.metric("latchkey_proxy_open")).toBe(100);
+  // Each that ends makes room for another.
+  peer.send(frame("reset", { stream: 1, payload: uint32(NGHTTP2_CANCEL) }));
+  open(110);
+  peer.send(frame("ping", { payload: Buffer.alloc(8) }));
+  await peer.until(() => peer.count("ping") === 1);
+  expect(peer.count("reset")).toBe(10);
+  peer.socket.destroy();
+  await quiet();
+});
+
+it("G13 ends a connection whose client says GOAWAY, with its last stream", async () => {
+  const { running, data } = await attacked((_, socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  });
+  const peer = await openFrames(data);
+  peer.send(frame("headers", { stream: 1, flags: flags.endHeaders | flags.endStream, payload: headOf(running) }));
+  peer.send(frame("goaway", { payload: Buffer.alloc(8) }));
+  await peer.closed;
+  expect([peer.count("data"), peer.count("reset"), peer.goaway()]).toEqual([1, 0, 0]);
 });
 
 it.each([

@@ -23,7 +23,7 @@ export interface CallerSessionOwner {
   serve(request: StreamRequest): void;
   /** A client broke the rules and was disconnected. */
   refuse(message: string, peer: string): void;
-  closed(session: CallerSession): void;
+  closed(session: Http2CallerSession): void;
 }
 
 const maxStreams = 100;
@@ -39,7 +39,7 @@ const closingMs = 30_000;
 const closingUnusedMs = 2_000;
 
 /** An HTTP/2 session with a client, on its socket. A class: no request may cost a closure. */
-export class CallerSession
+export class Http2CallerSession
   implements ServedConnectionOwner, SocketReader, BatchMember, LeavingSession, SessionProgress
 {
   readonly #socket: Socket;
@@ -338,5 +338,5 @@ export class CallerSession
   }
 }
 
-const flush = (session: CallerSession): void => session.writeNow();
-const endIfOver = (session: CallerSession): void => session.endIfOver();
+const flush = (session: Http2CallerSession): void => session.writeNow();
+const endIfOver = (session: Http2CallerSession): void => session.endIfOver();

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { onBeat } from "../../../base/loop/beat.ts";
 import { finishTick } from "../../batching.ts";
-import { CallerSession, type CallerSessionOwner } from "./caller-session.ts";
+import { type CallerSessionOwner, Http2CallerSession } from "./caller-session.ts";
 
 /** The HTTP/2 sessions of a listener with its clients. */
 export interface CallerSessions {
@@ -17,7 +17,7 @@ const sweepEveryMs = 1_000;
 
 export function createCallerSessions(options: Omit<CallerSessionOwner, "closed">): CallerSessions {
   const { maxHeadBytes, maxHeadLines, stallMs, serve, refuse } = options;
-  const sessions = new Set<CallerSession>();
+  const sessions = new Set<Http2CallerSession>();
   let isLeaving = false;
   let isDraining = false;
   const owner: CallerSessionOwner = {
@@ -39,7 +39,7 @@ export function createCallerSessions(options: Omit<CallerSessionOwner, "closed">
 
   return {
     serve(socket) {
-      const session = new CallerSession(socket, owner);
+      const session = new Http2CallerSession(socket, owner);
       sessions.add(session);
       if (isLeaving) session.leave();
       if (isDraining) session.drain();

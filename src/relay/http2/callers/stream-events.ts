@@ -1,7 +1,7 @@
 type Event = "data" | "end" | "close" | "error" | "drain" | symbol;
 type Listener = (given?: unknown) => void;
 
-interface Listening {
+interface StreamListener {
   readonly event: Event;
   readonly listener: Listener;
   readonly isOnce: boolean;
@@ -9,7 +9,7 @@ interface Listening {
 
 /** The listeners of a request and of its response: one or two, for which Node's emitter is too large. */
 export class StreamEvents {
-  #all: readonly Listening[] = none;
+  #all: readonly StreamListener[] = none;
 
   add(event: Event, listener: Listener): void {
     this.#all = [...this.#all, { event, listener, isOnce: false }];
@@ -36,4 +36,4 @@ export class StreamEvents {
   }
 }
 
-const none: readonly Listening[] = [];
+const none: readonly StreamListener[] = [];

@@ -1,5 +1,6 @@
 import { ConnectionError, errorCodes } from "./error-codes.ts";
 import { fragmentOf, UnfinishedBlock } from "./field-blocks.ts";
+import { protocolError, requireLength, requirePriority } from "./frame-checks.ts";
 import { type FrameHandler, FrameInput } from "./frame-input.ts";
 import { type ByteSink, FrameOutput } from "./frame-output.ts";
 import { defaultWindow, frameFlags, frameHeadBytes, frameTypes, maxFrameBytes, maxWindow } from "./frames.ts";
@@ -221,7 +222,7 @@ export abstract class FramedConnection implements FrameHandler, StreamConnection
     else if (type === frameTypes.settings) this.#onSettings(flags, streamId, payload);
     else if (type === frameTypes.ping) this.#onPing(flags, streamId, payload);
     else if (type === frameTypes.goaway) this.#onGoaway(streamId, payload);
-    else if (type === frameTypes.priority) onPriority(streamId, payload);
+    else if (type === frameTypes.priority) requirePriority(streamId, payload);
     // RFC 9113, 8.4: we have forbidden pushes, and a client must never push.
     else if (type === frameTypes.pushPromise) throw protocolError("the peer pushes");
     // RFC 9113, 5.5: unknown types are ignored.
@@ -394,15 +395,4 @@ export abstract class FramedConnection implements FrameHandler, StreamConnection
   #sendWaiting(): void {
     if (!this.#waiting.isEmpty) this.#waiting.send(this.#isBlocked);
   }
-}
-
-export const protocolError = (message: string) => new ConnectionError(errorCodes.protocolError, message);
-
-function onPriority(streamId: number, payload: Buffer): void {
-  if (streamId === 0) throw protocolError("PRIORITY of no stream");
-  requireLength(payload, 5, "PRIORITY");
-}
-
-function requireLength({ length }: Buffer, expected: number, frame: string): void {
-  if (length !== expected) throw new ConnectionError(errorCodes.frameSizeError, `a ${frame} frame has a wrong length`);
 }

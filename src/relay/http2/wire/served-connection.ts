@@ -1,9 +1,5 @@
-import {
-  FramedConnection,
-  type FramedConnectionOptions,
-  type FramedConnectionOwner,
-  protocolError,
-} from "./framed-connection.ts";
+import { protocolError } from "./frame-checks.ts";
+import { FramedConnection, type FramedConnectionOptions, type FramedConnectionOwner } from "./framed-connection.ts";
 import { clientPreface, defaultWindow, maxStreamId, settingIds } from "./frames.ts";
 import type { FieldBlock } from "./hpack-decoder.ts";
 import { PeerSettings } from "./peer-settings.ts";

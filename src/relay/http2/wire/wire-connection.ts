@@ -1,5 +1,6 @@
 import { errorCodes } from "./error-codes.ts";
-import { FramedConnection, type FramedConnectionOptions, protocolError } from "./framed-connection.ts";
+import { protocolError } from "./frame-checks.ts";
+import { FramedConnection, type FramedConnectionOptions } from "./framed-connection.ts";
 import { clientPreface, defaultWindow, maxStreamId, settingIds } from "./frames.ts";
 import { PeerSettings } from "./peer-settings.ts";
 import { type StreamOwner, WireStream } from "./wire-stream.ts";
