@@ -1,10 +1,11 @@
 import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Level } from "level";
-import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { type ConnectionImportSchema, ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { ms, quantile, secretKey, startBarePeer, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
@@ -66,6 +67,15 @@ export async function connections(asked: number): Promise<void> {
   });
 }
 
+/** What is imported as the connection with this number. */
+export const importOf = (i: number, integration: string): MessageInitShape<typeof ConnectionImportSchema> => ({
+  integration,
+  id: idOf(i),
+  credentials: { kind: { case: "apiKey", value: { apiKey: `key-${i}-0123456789abcdef` } } },
+  metadata: { emailAddress: `user-${i}@example.com` },
+  tags: { tags: { team: `t${i % teams}`, end_user_id: `u${i}` } },
+});
+
 interface Importing {
   readonly count: number;
   readonly integration: string;
@@ -87,15 +97,7 @@ export async function importAll(client: Connections, { count, integration }: Imp
       }
       const i = sent;
       sent += 1;
-      yield {
-        connection: {
-          integration,
-          id: idOf(i),
-          credentials: { kind: { case: "apiKey" as const, value: { apiKey: `key-${i}-0123456789abcdef` } } },
-          metadata: { emailAddress: `user-${i}@example.com` },
-          tags: { tags: { team: `t${i % teams}`, end_user_id: `u${i}` } },
-        },
-      };
+      yield { connection: importOf(i, integration) };
     }
   }
   for await (const { result } of client.streamImportConnections(items())) {

@@ -41,6 +41,7 @@ const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
     ...{ beside: text, cells: text, count: text, only: text, peers: text, release: text, rounds: text, seconds: text },
+    batch: { type: "boolean" },
     quick: { type: "boolean" },
   },
 });
@@ -83,7 +84,13 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
   idle: (count) =>
     idle({ count, only: values.only?.split(",") ?? [], seconds: Number(values.seconds ?? 0), beside: values.beside }),
-  import: (count) => imports({ count, rounds: Number(values.rounds ?? 0), beside: values.beside }),
+  import: (count) =>
+    imports({
+      count,
+      rounds: Number(values.rounds ?? 0),
+      isBatched: values.batch === true,
+      beside: values.beside,
+    }),
   list,
   match: (count) => (values.only === "webhooks" ? matchedWebhooks(count) : match(count)),
   mcp: (count) => mcp({ count, rounds: Number(values.rounds ?? 0) }),

@@ -9,10 +9,13 @@ import { loadAverage } from "../proxy-process.ts";
 import { recordFigure } from "../score/figure.ts";
 import { fixedWorkMs } from "../score/fixed-work.ts";
 import { builtDist, deployedOptions, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+import { prepareBatches } from "./batches.ts";
 
 interface ImportOptions {
   readonly count: number;
   readonly rounds: number;
+  /** In batches of 1,000, four at a time, in place of the stream. */
+  readonly isBatched: boolean;
   /** Another build of the sidecar (its `latchkey.js`), measured in turns. */
   readonly beside: string | undefined;
 }
@@ -22,46 +25,47 @@ interface ImportCost {
   /** CPU of each connection, in microseconds. */
   readonly mainMicros: number;
   readonly allMicros: number;
+  /** CPU of the client, this process: near the time between two connections, it is the limit. */
+  readonly clientMicros: number;
 }
 
-/** Imports connections through the stream into an empty embedded store: the rate, and the sidecar's CPU. */
-export async function imports({ count, rounds, beside }: ImportOptions): Promise<void> {
+/** Imports connections into an empty embedded store, through the stream or in batches: the rate, and the sidecar's CPU. */
+export async function imports({ count, rounds, isBatched, beside }: ImportOptions): Promise<void> {
   const asked = count || 30_000;
   const ratios: number[] = [];
   const costs = { built: [] as ImportCost[], beside: [] as ImportCost[], work: [] as number[] };
   for (let round = 0; round < (rounds || 3); round += 1) {
-    const before = beside === undefined ? undefined : await measure("beside", beside, asked);
-    const now = await measure("built", builtDist, asked);
+    const before =
+      beside === undefined ? undefined : await measure({ name: "beside", dist: beside, count: asked, isBatched });
+    const now = await measure({ name: "built", dist: builtDist, count: asked, isBatched });
     costs.built.push(now);
     if (before !== undefined) costs.beside.push(before);
     costs.work.push(fixedWorkMs());
     if (before !== undefined) ratios.push(now.mainMicros / before.mainMicros);
   }
-  record(costs);
+  record(isBatched ? "import in batches" : "import through the stream", costs);
   if (ratios.length === 0) return;
   const sorted = ratios.toSorted((a, b) => a - b).map((ratio) => ratio.toFixed(2));
   say(`CPU of the main thread, to that beside: median ${sorted[Math.floor(sorted.length / 2)]} (${sorted.join(", ")})`);
 }
 
-function record({
-  built,
-  beside,
-  work,
-}: {
+interface ImportCosts {
   readonly built: readonly ImportCost[];
   readonly beside: readonly ImportCost[];
   readonly work: readonly number[];
-}): void {
+}
+
+function record(way: string, { built, beside, work }: ImportCosts): void {
   const of = (costs: readonly ImportCost[], pick: (cost: ImportCost) => number) => costs.map(pick);
   recordFigure({
-    name: "import through the stream, a connection",
+    name: `${way}, a connection`,
     unit: "µs of CPU",
     better: "lower",
     own: of(built, ({ allMicros }) => allMicros),
     peers: { "fixed work, ms": work, beside: of(beside, ({ allMicros }) => allMicros) },
   });
   recordFigure({
-    name: "import through the stream",
+    name: way,
     unit: "connections/s",
     better: "higher",
     own: of(built, ({ perSecond }) => perSecond),
@@ -72,10 +76,23 @@ function record({
   });
 }
 
-async function measure(name: string, dist: string, count: number): Promise<ImportCost> {
+interface Measured {
+  readonly name: string;
+  readonly dist: string;
+  readonly count: number;
+  readonly isBatched: boolean;
+}
+
+async function measure({ name, dist, count, isBatched }: Measured): Promise<ImportCost> {
   let cost: ImportCost | undefined;
   await withFolder(async (folder) => {
-    const running = await startBenchSidecar({ folder, dist, env: { NODE_OPTIONS: deployedOptions } });
+    const running = await startBenchSidecar({
+      folder,
+      dist,
+      env: {
+        NODE_OPTIONS: process.env["PROF"] ?? deployedOptions,
+      },
+    });
     const transport = createGrpcTransport({
       baseUrl: running.control,
       interceptors: [
@@ -88,19 +105,24 @@ async function measure(name: string, dist: string, count: number): Promise<Impor
     await createClient(IntegrationService, transport).createIntegration({
       integration: { key: integration, provider: "example-api-key" },
     });
+    const send = isBatched
+      ? prepareBatches({ control: running.control, count })
+      : () => importAll(createClient(ConnectionService, transport), { count, integration });
     const mainCpu = () =>
       Number(readFileSync(`/proc/${running.pid}/task/${running.pid}/schedstat`, "utf8").split(" ")[0]) / 1e3;
-    const [main, all, since] = [mainCpu(), cpuOf(running.pid), performance.now()];
-    const failed = await importAll(createClient(ConnectionService, transport), { count, integration });
+    const [main, all, client, since] = [mainCpu(), cpuOf(running.pid), process.cpuUsage(), performance.now()];
+    const failed = await send();
     if (failed > 0) throw new Error(`${failed} imports failed`);
+    const own = process.cpuUsage(client);
     cost = {
       perSecond: count / ((performance.now() - since) / 1_000),
       mainMicros: (mainCpu() - main) / count,
       allMicros: ((cpuOf(running.pid) - all) * 1e6) / count,
+      clientMicros: (own.user + own.system) / count,
     };
-    const { perSecond, mainMicros, allMicros } = cost;
+    const { perSecond, mainMicros, allMicros, clientMicros } = cost;
     say(
-      `${name}: ${Math.round(perSecond)}/s; CPU of each ${mainMicros.toFixed(0)} µs in the main thread, ${allMicros.toFixed(0)} in all; load average ${loadAverage()}`,
+      `${name}: ${Math.round(perSecond)}/s; CPU of each ${mainMicros.toFixed(0)} µs in the main thread, ${allMicros.toFixed(0)} in all, ${clientMicros.toFixed(0)} of the client; load average ${loadAverage()}`,
     );
     await running.stop();
   });
