@@ -33,32 +33,36 @@ export function checkConnectionId(id: string): Mistake[] {
   if (id.length < 1 || id.length > 255) return [mistake(path, "must have 1 to 255 characters")];
   if (!/^[\x20-\x7e]*$/.test(id)) return [mistake(path, "must be printable ASCII")];
   if (id.startsWith(" ") || id.endsWith(" ")) return [mistake(path, "must not begin or end with a space")];
-  if (id.split(/[/\\]/).some((part) => part === "." || part === "..")) {
+  if (dotSegment.test(id)) {
     return [mistake(path, "must not have . or .. as a path segment")];
   }
   return [];
 }
 
+/** A path segment that is one dot or two. */
+const dotSegment = /(?:^|[/\\])\.\.?(?:$|[/\\])/;
+
 const tagKey = /^[a-zA-Z][a-zA-Z0-9_\-./]*$/;
 
 export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
-  const entries = Object.entries(tags);
+  const keys = Object.keys(tags);
   // Returns only this mistake: listing the mistakes of ten thousand tags would make the response longer than the
   // request.
-  if (entries.length > maxTags) return [mistake(["tags"], `must be at most ${maxTags}`)];
-  const seen = new Set<string>();
+  if (keys.length > maxTags) return [mistake(["tags"], `must be at most ${maxTags}`)];
+  const seen: string[] = [];
   const mistakes: Mistake[] = [];
-  for (const [key, value] of entries) {
+  for (const key of keys) {
+    const value = tags[key] ?? "";
     const path = ["tags", key];
     const lower = key.toLowerCase();
     if (key.length > 64) mistakes.push(mistake(path, "the key must have at most 64 characters"));
     if (!tagKey.test(key)) {
       mistakes.push(mistake(path, "the key must begin with a letter and contain only letters, digits and _ - . /"));
     }
-    if (seen.has(lower)) mistakes.push(mistake(path, "is the same as another key in lower case"));
+    if (seen.includes(lower)) mistakes.push(mistake(path, "is the same as another key in lower case"));
     if (value.length < 1 || value.length > 255) mistakes.push(mistake(path, "must have 1 to 255 characters"));
     if (!isPlainText(value)) mistakes.push(mistake(path, "must be text without control characters"));
-    seen.add(lower);
+    seen.push(lower);
   }
   return mistakes;
 }
@@ -68,12 +72,13 @@ export const lowerTags = (tags: Readonly<Record<string, string>>): Record<string
 
 /** Tags that mirror the deprecated `end_user`. */
 export function endUserTags(endUser: EndUser | undefined): Record<string, string> {
+  if (endUser === undefined) return {};
   const mirrored = {
-    end_user_id: endUser?.id,
-    end_user_email: endUser?.email,
-    end_user_display_name: endUser?.displayName,
-    organization_id: endUser?.organization?.id,
-    organization_display_name: endUser?.organization?.displayName,
+    end_user_id: endUser.id,
+    end_user_email: endUser.email,
+    end_user_display_name: endUser.displayName,
+    organization_id: endUser.organization?.id,
+    organization_display_name: endUser.organization?.displayName,
   };
   return Object.fromEntries(Object.entries(mirrored).flatMap(([key, value]) => (value ? [[key, value]] : [])));
 }
@@ -149,22 +154,25 @@ export function checkWebhookUrl(url: string, path: readonly string[]): Mistake[]
 
 /** Returns the nesting depth of a value; a scalar has depth 0. Stops counting just past the limit. */
 export function depthOf(value: JsonValue): number {
-  let level: JsonValue[] = [value];
-  let depth = 0;
-  while (depth <= maxMetadataDepth) {
-    const nested = level.filter((one) => typeof one === "object" && one !== null);
-    if (nested.length === 0) return depth;
-    depth += 1;
-    level = nested.flatMap((one) => Object.values(one as JsonObject));
-  }
-  return depth;
+  return depthUpTo(value, maxMetadataDepth + 1);
+}
+
+function depthUpTo(value: JsonValue, most: number): number {
+  if (typeof value !== "object" || value === null) return 0;
+  if (most === 1) return 1;
+  let deepest = 0;
+  for (const inner of Object.values(value)) deepest = Math.max(deepest, depthUpTo(inner, most - 1));
+  return deepest + 1;
 }
 
 /** Lone surrogates are not valid text: once stored, each would come back as another character. */
 function isWellFormed(value: JsonValue): boolean {
   if (typeof value === "string") return value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;
-  return Object.entries(value).every(([key, inner]) => key.isWellFormed() && isWellFormed(inner as JsonValue));
+  for (const key of Object.keys(value)) {
+    if (!key.isWellFormed() || !isWellFormed((value as JsonObject)[key] ?? null)) return false;
+  }
+  return true;
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.

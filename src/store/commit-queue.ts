@@ -57,10 +57,15 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
     let changes = 0;
     let bytes = 0;
     let count = 0;
+    let last: QueuedCommit | undefined;
     for (const next of waiting) {
-      if (count > 0 && (changes + next.changes.length > maxGroupChanges || bytes + next.bytes > maxGroupBytes)) break;
-      if (touched.concerns(next)) break;
-      touched.add(next);
+      if (last !== undefined) {
+        if (changes + next.changes.length > maxGroupChanges || bytes + next.bytes > maxGroupBytes) break;
+        // Only now: a commit that is written by itself is compared with no other.
+        touched.add(last);
+        if (touched.concerns(next)) break;
+      }
+      last = next;
       changes += next.changes.length;
       bytes += next.bytes;
       count += 1;

@@ -115,12 +115,15 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
 function spacesIn({ changes }: Commit): readonly string[] {
   const spaces: string[] = [];
   for (const { key } of changes) {
+    if (spaces.some((space) => isIn(space, key))) continue;
     const end = key.indexOf("\0");
-    const space = end === -1 ? key : key.slice(0, end);
-    if (!spaces.includes(space)) spaces.push(space);
+    spaces.push(end === -1 ? key : key.slice(0, end));
   }
   return spaces;
 }
+
+const isIn = (space: string, key: string): boolean =>
+  (key.length === space.length || key.charCodeAt(space.length) === 0) && key.startsWith(space);
 
 function concerns({ spaces }: Watcher, changed: readonly string[]): boolean {
   if (spaces === undefined) return true;

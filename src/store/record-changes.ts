@@ -97,9 +97,11 @@ export function recordChanges<S extends DescMessage>({
   }
 
   return ({ before, next, own }, expect) => {
-    const bare = { key: `${name}\0${own}`, value: next === undefined ? undefined : bytesOf(strip(next)) };
-    const primary: Change = expect === undefined ? bare : { ...bare, expect };
-    const changes: Change[] = [next !== undefined && holdsSecret(next) ? { ...primary, secret: true } : primary];
+    const key = `${name}\0${own}`;
+    const value = next === undefined ? undefined : bytesOf(strip(next));
+    const isSecret = next !== undefined && holdsSecret(next);
+    const primary: Change = expect === undefined ? { key, value } : { key, value, expect };
+    const changes: Change[] = [isSecret ? { ...primary, secret: true } : primary];
     // For a few keys, two searches cost less than sets.
     const [old, current] = [secondaryKeys(before, own), secondaryKeys(next, own)];
     for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });

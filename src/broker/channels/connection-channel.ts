@@ -19,10 +19,14 @@ interface FiledConnectionEvent {
   readonly nowMs: number;
 }
 
+/** Whether the integration's channels begin by themselves. If not, storing its connections changes no channel. */
+export const hasAutomaticChannels = ({ integration }: Pick<FiledConnectionEvent, "integration">): boolean =>
+  integration.channels?.automatic === true;
+
 /** Changes for storing a connection: with automatic channels, its channel is requested in the same commit. */
 export async function channelChanges(slots: ChannelSlots, filed: FiledConnectionEvent): Promise<Change[]> {
-  const { ref, integration, provider, isAuthorized, isNew, nowMs } = filed;
-  const rule = integration.channels?.automatic === true ? defaultWatchRule(provider) : undefined;
+  const { ref, provider, isAuthorized, isNew, nowMs } = filed;
+  const rule = hasAutomaticChannels(filed) ? defaultWatchRule(provider) : undefined;
   if (rule === undefined) return [];
   const watched = ownedResource({ ref, kind: rule.kind, resource: rule.resource }, provider);
   // The scan of connections requests a channel for an integration, so that there is only one.

@@ -63,10 +63,11 @@ export async function openConnect(options: ConnectRoomOptions): Promise<ConnectR
     audit,
     world,
     numbers: createNumbers(store),
-    scripted: async ({ ref, isNew, runHooks }) => [
-      ...(isNew ? await syncs.addedFor(ref, world.now()) : []),
-      ...(runHooks ? hooks.created(ref) : []),
-    ],
+    scripted: ({ ref, isNew, runHooks }) => {
+      const hooked = runHooks ? hooks.created(ref) : [];
+      if (!isNew || !syncs.startWith(ref.integration)) return hooked;
+      return syncs.addedFor(ref, world.now()).then((added) => [...added, ...hooked]);
+    },
   });
   const sessions = createSessions({
     store,

@@ -8,4 +8,4 @@ type Revised = Message & { revision: bigint };
 export const complete = (value: Revised, revision: number) => {
   value.revision = BigInt(revision);
 };
-export const strip = <T extends Revised>(value: T): T => ({ ...value, revision: 0n });
+export const strip = <T extends Revised>(value: T): T => (value.revision === 0n ? value : { ...value, revision: 0n });

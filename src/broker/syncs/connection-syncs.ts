@@ -8,6 +8,8 @@ import type { SyncScripts } from "./sync-scripts.ts";
 
 /** Adds and removes the syncs of a connection together with the connection. */
 export interface ConnectionSyncs {
+  /** Whether syncs of the integration start with a connection. */
+  startWith(integration: string): boolean;
   /** Returns the changes that add the syncs that start automatically, for the commit of a new connection. */
   addedFor(ref: ConnectionRef, nowMs: number): Promise<Change[]>;
   /** Returns the changes that remove all syncs, for the commit of a connection's deletion. */
@@ -24,6 +26,7 @@ export function createConnectionSyncs({ collections, syncScripts, runs }: Connec
   const { syncs } = collections;
 
   return {
+    startWith: (integration) => syncScripts.of(integration).some(({ autoStart }) => autoStart),
     async addedFor(ref, nowMs) {
       const automatic = syncScripts.of(ref.integration).filter(({ autoStart }) => autoStart);
       const places = automatic.map(({ name }) => ({ ref, name, variant: baseVariant }));

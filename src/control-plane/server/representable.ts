@@ -54,20 +54,21 @@ function valueIn(message: MessageFields, { oneof, localName }: DescField): unkno
 
 function inField(walk: MessageScan, field: DescField, value: unknown): void {
   if (field.fieldKind === "list") {
-    for (const [i, item] of (value as readonly unknown[]).entries())
-      under(walk, String(i), () => inValue(walk, field, item));
+    const items = value as readonly unknown[];
+    for (let i = 0; i < items.length; i += 1) {
+      walk.at.push(String(i));
+      inValue(walk, field, items[i]);
+      walk.at.pop();
+    }
   } else if (field.fieldKind === "map") {
-    for (const [key, item] of Object.entries(value as MessageFields)) {
+    const items = value as MessageFields;
+    for (const key of Object.keys(items)) {
       inText(walk, key);
-      under(walk, key, () => inValue(walk, field, item));
+      walk.at.push(key);
+      inValue(walk, field, items[key]);
+      walk.at.pop();
     }
   } else inValue(walk, field, value);
-}
-
-function under(walk: MessageScan, step: string, look: () => void): void {
-  walk.at.push(step);
-  look();
-  walk.at.pop();
 }
 
 function inValue(walk: MessageScan, { message, parent }: DescField, value: unknown): void {
@@ -95,9 +96,12 @@ function inJson(walk: MessageScan, value: JsonValue): void {
   const inexact = typeof value === "number" ? inexactNumber(value) : undefined;
   if (inexact !== undefined) mistake(walk, inexact);
   if (typeof value !== "object" || value === null) return;
-  for (const [key, item] of Object.entries(value)) {
+  const items = value as Readonly<Record<string, JsonValue>>;
+  for (const key of Object.keys(items)) {
     if (!key.isWellFormed()) mistake(walk, "must be well-formed Unicode");
-    under(walk, key, () => inJson(walk, item));
+    walk.at.push(key);
+    inJson(walk, items[key] ?? null);
+    walk.at.pop();
   }
 }
 

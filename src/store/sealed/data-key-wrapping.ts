@@ -34,8 +34,11 @@ export interface DataKeyToWrap {
 /** First part of the keys that hold data keys. */
 export const dataKeySpace = "seal";
 const ownPrefix = `${dataKeySpace}\0`;
+const firstOfPrefix = dataKeySpace.charCodeAt(0);
 const besidePrefix = `${dataKeySpace}-`;
-export const isKeyringKey = (key: string): boolean => key.startsWith(ownPrefix) || key.startsWith(besidePrefix);
+export const isKeyringKey = (key: string): boolean =>
+  // All values pass here: this first look leaves out nearly all keys.
+  key.charCodeAt(0) === firstOfPrefix && (key.startsWith(ownPrefix) || key.startsWith(besidePrefix));
 /** Returns the data key in an entry; undefined for any other entry. */
 export const dataKeyIn = ({ key, value }: Pick<Entry, "key" | "value">): DataKey | undefined =>
   key.startsWith(ownPrefix) ? fromBinary(DataKeySchema, value) : undefined;

@@ -70,7 +70,10 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     return changes.map((change) => {
       const { key, value, secret, expect } = change;
       if (value === undefined || isKeyringKey(key)) return change;
-      if (secret === true) return { ...change, value: frames.close({ key, value, secret }) };
+      if (secret === true) {
+        const sealed = { key, value: frames.close({ key, value, secret }), secret };
+        return expect === undefined ? sealed : { ...sealed, expect };
+      }
       const ours = { key, value: frames.close({ key, value }), isOurs: true as const };
       return expect === undefined ? ours : { ...ours, expect };
     });

@@ -55,7 +55,7 @@ export function createValueEnvelope({ keyring, metrics }: ValueEnvelopeOptions):
   function seal(key: string, value: Uint8Array): Uint8Array {
     const { stored, secret } = keyring.current();
     if (secret === undefined) throw new Error("the current data key is not unwrapped");
-    const head = Buffer.alloc(sealedHeadBytes);
+    const head = Buffer.allocUnsafe(sealedHeadBytes);
     head[0] = sealedKind;
     head.writeUInt32BE(stored.epoch, 1);
     metrics.seals.inc({ operation: "seal" });

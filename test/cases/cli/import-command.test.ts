@@ -62,7 +62,9 @@ it("imports a file and reports each outcome", async () => {
   const { held, routes } = importer();
   const { address } = await fakeControl(routes);
   const { code, out, err } = await importing(await fileOf(lines(5_000)), address, ["-e", "prod"]);
-  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(code).toBe(0);
+  // A slow machine is shown the progress.
+  expect(err).toMatch(/^(?:\d+ % {2}.* left\n)*$/);
   expect(out).toMatch(/^imported 5,000 connections \(5,000 new\) in [\d.]+ s\n$/);
   expect(held.get("c4999")).toMatchObject({
     environment: "prod",
@@ -204,7 +206,7 @@ it("keeps a bounded number of lines in flight", async () => {
         const reading = readAhead(Number.POSITIVE_INFINITY);
         await released;
         for (let index = 0n; index < 10_000n; index += 1n) {
-          await vi.waitFor(() => expect(received).toBeGreaterThan(Number(index)), { interval: 1 });
+          await vi.waitFor(() => expect(received).toBeGreaterThan(Number(index)), { interval: 1, timeout: 30_000 });
           yield { index, result: { created: true } };
         }
         await reading;
@@ -212,7 +214,7 @@ it("keeps a bounded number of lines in flight", async () => {
     }),
   );
   const done = importing(await fileOf(lines(10_000)), address);
-  await vi.waitFor(() => expect(received).toBe(2_000));
+  await vi.waitFor(() => expect(received).toBe(2_000), { timeout: 30_000 });
   await new Promise((resolve) => setTimeout(resolve, 100));
   expect(received).toBe(2_000);
   release();

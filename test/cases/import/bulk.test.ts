@@ -114,6 +114,18 @@ it("I02 applies the last of two items with one id, and reports both", async () =
   expect((await running().rest("GET", "/connections?connectionId=twice")).body.connections).toHaveLength(1);
 });
 
+it("I02 applies the last of two items with one id, also when they are in batches that overlap", async () => {
+  const items = Array.from({ length: 1_800 }, (_, i) => item(`again-${i % 450}`, { round: Math.floor(i / 450) + 1 }));
+  const results = await importAll(items);
+  expect(results.map(({ index, result }) => [index, result?.ref?.id, result?.created])).toEqual(
+    items.map(({ id }, i) => [BigInt(i), id, i < 450]),
+  );
+  const stored = await tagged(running().data);
+  const rounds = [...stored].filter(([id]) => id.startsWith("again-")).map(([, { metadata }]) => metadata);
+  expect(rounds).toHaveLength(450);
+  expect(new Set(rounds.map((metadata) => (metadata as { round: number }).round))).toEqual(new Set([4]));
+});
+
 const post = (connection_id: string, credentials: object) =>
   running().rest("POST", "/connections", {
     body: { provider_config_key: "calendar", connection_id, credentials: { type: "OAUTH2", ...credentials } },

@@ -4,7 +4,7 @@ import type { Connection, ConnectionRef } from "../../../gen/latchkey/v1/connect
 import type { Change, Condition, Store } from "../../../store/contract.ts";
 import type { Audit } from "../../audit/audit.ts";
 import type { Logs } from "../../audit/logs.ts";
-import { channelChanges } from "../../channels/connection-channel.ts";
+import { channelChanges, hasAutomaticChannels } from "../../channels/connection-channel.ts";
 import type { ChannelSlots } from "../../channels/slots.ts";
 import { refreshKey, targetOf } from "../../connections/connection-collections.ts";
 import type { Events } from "../../deliveries/events.ts";
@@ -33,7 +33,7 @@ export interface ImportCommitOptions {
   readonly collections: SetupCollections;
   readonly slots: ChannelSlots;
   /** Returns the changes in the customer's syncs and hooks for a stored connection. */
-  readonly scripted: (filed: FiledConnection) => Promise<readonly Change[]>;
+  readonly scripted: (filed: FiledConnection) => readonly Change[] | Promise<readonly Change[]>;
   readonly logs: Logs;
   readonly events: Events;
   readonly audit: Audit;
@@ -69,8 +69,13 @@ export function createCommitImports(options: ImportCommitOptions): CommitImports
     for (const { ref, target, before, runHooks } of batch) {
       // The later of two items for one connection sees an existing connection, which is new all the same.
       const isNew = before === undefined;
-      const filed = { ref, ...target, isAuthorized, isNew, nowMs: world.now() };
-      changes.push(...(await channelChanges(slots, filed)), ...(await scripted({ ref, isNew, runHooks })));
+      if (hasAutomaticChannels(target)) {
+        const filed = { ref, ...target, isAuthorized, isNew, nowMs: world.now() };
+        changes.push(...(await channelChanges(slots, filed)));
+      }
+      // Most have none: a promise for each of thousands of items would cost more than the rest.
+      const further = scripted({ ref, isNew, runHooks });
+      changes.push(...(further instanceof Promise ? await further : further));
     }
     return changes;
   }

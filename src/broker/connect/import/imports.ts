@@ -78,7 +78,10 @@ export function createImports(options: ImportsOptions): Imports {
   async function prepare(items: readonly NamedItem[], state: ImportState, authorized: AuthorizedImport | undefined) {
     const batch = new Map<string, PendingImport>();
     const outcomes: (PendingImport | Fault)[] = [];
-    for (const [i, { ref, runHooks, ...named }] of items.entries()) {
+    for (let i = 0; i < items.length; i += 1) {
+      const one = items[i];
+      if (one === undefined) continue;
+      const { ref, runHooks, item: given } = one;
       const target = state.targetOf(ref);
       if (target instanceof Fault) {
         outcomes.push(target);
@@ -91,7 +94,7 @@ export function createImports(options: ImportsOptions): Imports {
       if (authorized?.isAgain === true && base === undefined) throw connectionGone(ref);
       // A link for a new connection must not replace one that exists by now.
       if (authorized?.isAgain === false && base !== undefined) throw connectionThere(ref);
-      const item = authorized === undefined ? named.item : withGrant(named.item, base, authorized);
+      const item = authorized === undefined ? given : withGrant(given, base, authorized);
       const fault = faultOfImport(item, { ...target, base }) ?? conflictOf(item, before);
       if (fault !== undefined) {
         outcomes.push(fault);

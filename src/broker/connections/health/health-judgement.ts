@@ -17,7 +17,7 @@ import type { StoredRecordOf } from "../../../store/records.ts";
 import { refreshEvent } from "../../deliveries/auth-event.ts";
 import type { Events } from "../../deliveries/events.ts";
 import type { ConnectionCollections } from "../connection-collections.ts";
-import { healthOf } from "./connection-health.ts";
+import { type Health, healthOf } from "./connection-health.ts";
 import { isEmptyRecord } from "./refresh-bookkeeping.ts";
 
 /** The credentials of a connection, with its integration and provider. */
@@ -35,6 +35,8 @@ interface JudgedConnection extends ConnectionSetup {
   readonly recordBefore: StoredRecordOf<RefreshRecord> | undefined;
   /** The log that explains why the connection must be re-authorized, if it must. */
   readonly logId: string;
+  /** The health, if it was computed already. */
+  readonly health?: Health;
   /** The credentials were supplied: the connection is written even if nothing differs. */
   readonly isGiven?: boolean;
 }
@@ -80,12 +82,12 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
     recordBefore,
     logId,
     isGiven,
-    ...equipment
+    credentials,
+    integration,
+    provider,
+    health = healthOf({ credentials, integration, provider, record: base, nowMs: world.now() }),
   }: JudgedConnection): Judgement {
-    const health = healthOf({ ...equipment, record: base, nowMs: world.now() });
-    const record = { ...base };
-    if (health.lookAtMs === undefined) delete record.lookAt;
-    else record.lookAt = timestampFromMs(health.lookAtMs);
+    const record = withLook(base, health.lookAtMs);
     const next: Connection = {
       ...connection,
       state: health.state,
@@ -96,13 +98,11 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
     if (isChanged) next.updatedAt = timestampFromMs(world.now());
     // The caller that supplied credentials emits the event itself.
     const event = isGiven === true || before === undefined ? undefined : refreshEvent(before.value, next);
-    const { provider } = equipment;
+    const changes = isChanged ? connections.change({ before, after: next }) : [];
+    if (event !== undefined) changes.push(...events.auth({ ...event, connection: next, provider }));
+    changes.push(...recordChanges(recordBefore, record));
     return {
-      changes: [
-        ...(event === undefined ? [] : events.auth({ ...event, connection: next, provider })),
-        ...(isChanged ? connections.change({ before, after: next }) : []),
-        ...recordChanges(recordBefore, record),
-      ],
+      changes,
       connection: next,
       isChanged,
       record: isEmptyRecord(record) ? undefined : record,
@@ -110,6 +110,14 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
   }
 
   return { judge, recordChanges };
+}
+
+/** Returns the record with the time of the next check; the same record if it has none. */
+function withLook(base: RefreshRecord, lookAtMs: number | undefined): RefreshRecord {
+  if (lookAtMs !== undefined) return { ...base, lookAt: timestampFromMs(lookAtMs) };
+  if (base.lookAt === undefined) return base;
+  const { lookAt: _, ...record } = base;
+  return record;
 }
 
 /** Returns the connection's errors without credential errors. */

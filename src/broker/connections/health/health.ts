@@ -13,7 +13,7 @@ import { type ConnectionSetup, createHealthJudgement, withoutAuthErrors } from "
 import { createLackingNotes, type NoteLacking } from "./lacking-scopes.ts";
 import { afterReplacement } from "./refresh-bookkeeping.ts";
 import { createRefreshUpdates, type HealthUpdate, type RefreshUpdates } from "./refresh-updates.ts";
-import { type ConnectionSnapshot, newRecord, readSnapshot, recordOf, refOf, sameCredentials } from "./snapshot.ts";
+import { type ConnectionSnapshot, readSnapshot, recordOf, refOf, sameCredentials } from "./snapshot.ts";
 
 /**
  * Keeps a connection's health in step with its events. Every function except `read` only computes changes for a commit,
@@ -63,18 +63,23 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
     noteLackingScopes: createLackingNotes(judgement),
     read: (ref) => readSnapshot({ store, collections }, ref),
     beginLog: (about) => beginCredentialsLog(logs, about),
-    noteReplacement({ ref, before, connection, record: recordBefore, grantedAtMs, ...setup }) {
-      const base = recordBefore?.value ?? newRecord(ref);
+    noteReplacement(replacement) {
+      // A bulk import replaces thousands of connections: copy only what changes.
+      const { ref, before, connection, record: recordBefore, grantedAtMs } = replacement;
+      const { credentials, integration, provider } = replacement;
+      const { environment, integration: key, id } = ref;
+      const base = recordBefore?.value ?? { environment, integration: key, connectionId: id };
       const record = afterReplacement(base, { grantedAtMs });
-      const { state } = healthOf({ ...setup, record, nowMs: world.now() });
-      const isDead = state === Connection_State.REAUTHORIZATION_REQUIRED;
-      const ended = isDead ? logExpiry(logs, ref, setup.credentials) : undefined;
+      const health = healthOf({ credentials, integration, provider, record, nowMs: world.now() });
+      const isDead = health.state === Connection_State.REAUTHORIZATION_REQUIRED;
+      const ended = isDead ? logExpiry(logs, ref, credentials) : undefined;
       const logId = ended?.id ?? "";
       const errors = withoutAuthErrors(connection);
-      // A bulk import replaces thousands of connections: copy only what changes.
       const fresh = errors.length === connection.errors.length ? connection : { ...connection, errors };
-      const noted = judge({ ...setup, before, connection: fresh, record, recordBefore, logId, isGiven: true });
-      return { ...noted, changes: [...noted.changes, ...(ended?.changes() ?? [])], conditions: [] };
+      const setup = { credentials, integration, provider };
+      const noted = judge({ ...setup, before, connection: fresh, record, recordBefore, logId, health, isGiven: true });
+      if (ended !== undefined) noted.changes.push(...ended.changes());
+      return { ...noted, conditions: [] };
     },
     async noteDeletion(ref) {
       const { environment, integration, id } = ref;

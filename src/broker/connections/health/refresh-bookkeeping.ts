@@ -134,17 +134,15 @@ interface RefreshSucceeded {
  * The record after a replacement of the credentials. `grantedAtMs` undefined: the time of authorization is not known.
  */
 export const afterReplacement = (
-  before: RefreshRecord,
+  before: RecordNames,
   { grantedAtMs }: { readonly grantedAtMs: number | undefined },
 ): RefreshRecord =>
   newRecord(before, { grantedAt: grantedAtMs === undefined ? undefined : timestampFromMs(grantedAtMs) });
 
+type RecordNames = Pick<RefreshRecord, "environment" | "integration" | "connectionId">;
 type KeptTimes = Partial<Pick<RefreshRecord, "grantedAt" | "lastSucceededAt">>;
 
-function newRecord(
-  { environment, integration, connectionId }: RefreshRecord,
-  { grantedAt, lastSucceededAt }: KeptTimes,
-) {
+function newRecord({ environment, integration, connectionId }: RecordNames, { grantedAt, lastSucceededAt }: KeptTimes) {
   const record = create(RefreshRecordSchema, { environment, integration, connectionId });
   if (grantedAt !== undefined) record.grantedAt = grantedAt;
   if (lastSucceededAt !== undefined) record.lastSucceededAt = lastSucceededAt;
@@ -176,7 +174,8 @@ export function pauseAfterSuccessMs({ failures, lastSucceededAt }: RefreshRecord
 export const isEmptyRecord = (record: RefreshRecord) => {
   const { failures, lastSucceededAt, intent, deadReason, grantedAt, lookAt, lackingScopes } = record;
   const isWell = failures === 0 && deadReason === "" && lackingScopes.length === 0;
-  return isWell && [lastSucceededAt, intent, grantedAt, lookAt].every((one) => one === undefined);
+  const isNew = lastSucceededAt === undefined && intent === undefined && grantedAt === undefined;
+  return isWell && isNew && lookAt === undefined;
 };
 
 /** Replicas' clocks differ by less than this. */
