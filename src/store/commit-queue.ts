@@ -53,23 +53,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
   let writing: Promise<void> | undefined;
 
   function takeGroup(): QueuedCommit[] {
-    const touched = createTouched();
-    let changes = 0;
-    let bytes = 0;
-    let count = 0;
-    let last: QueuedCommit | undefined;
-    for (const next of waiting) {
-      if (last !== undefined) {
-        if (changes + next.changes.length > maxGroupChanges || bytes + next.bytes > maxGroupBytes) break;
-        // Only now: a commit that is written by itself is compared with no other.
-        touched.add(last);
-        if (touched.concerns(next)) break;
-      }
-      last = next;
-      changes += next.changes.length;
-      bytes += next.bytes;
-      count += 1;
-    }
+    const { count, bytes } = nextGroup(waiting);
     waitingBytes -= bytes;
     return waiting.splice(0, count);
   }
@@ -146,6 +130,28 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
       await writing;
     },
   };
+}
+
+/** Returns how many of the commits, from the first, are written together. */
+function nextGroup(waiting: readonly QueuedCommit[]): { readonly count: number; readonly bytes: number } {
+  const touched = createTouched();
+  let changes = 0;
+  let bytes = 0;
+  let count = 0;
+  let last: QueuedCommit | undefined;
+  for (const next of waiting) {
+    if (last !== undefined) {
+      if (changes + next.changes.length > maxGroupChanges || bytes + next.bytes > maxGroupBytes) break;
+      // Only now: a commit that is written by itself is compared with no other.
+      touched.add(last);
+      if (touched.concerns(next)) break;
+    }
+    last = next;
+    changes += next.changes.length;
+    bytes += next.bytes;
+    count += 1;
+  }
+  return { count, bytes };
 }
 
 const sizeOf = (changes: readonly Change[]): number =>

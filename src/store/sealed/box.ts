@@ -50,7 +50,7 @@ export function decrypt({ secret, boxed, about }: EncryptedValue): Buffer {
 
 let nonces: Buffer = Buffer.alloc(0);
 let nonceAt = 0;
-/** Of the value that is being encrypted: the cipher copies it. A view for each value would be garbage. */
+/** The nonce of the value that is being encrypted: the cipher copies it. A view for each value would be garbage. */
 const nonce = Buffer.alloc(nonceBytes);
 
 /**
