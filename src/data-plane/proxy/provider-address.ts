@@ -22,9 +22,10 @@ interface AddressedRequest {
 }
 
 /** Returns the provider's address for a request, and the path there. Throws for an address that is not allowed. */
-export function addressOf({ request, mcp, ...addressed }: AddressedRequest): AddressedPath {
+export function addressOf(addressed: AddressedRequest): AddressedPath {
+  const { request, mcp, isAlias, forward } = addressed;
   const found = addressWithin(request.url ?? "", addressed);
-  const isMcpRoute = !addressed.isAlias && addressed.forward === undefined && isUnderMcp(request);
+  const isMcpRoute = !isAlias && forward === undefined && isUnderMcp(request);
   const { method } = request;
   const path = mcpPath({ method, isMcpRoute, rules: mcp, path: found.path, basePath: found.address.basePath });
   const mistake = mistakeInPath(path);
