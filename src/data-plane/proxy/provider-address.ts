@@ -42,12 +42,18 @@ function addressWithin(
   url: string,
   { isAlias, forward, binding, only, options }: Omit<AddressedRequest, "request" | "mcp">,
 ): AddressedPath {
-  if (forward?.isTunnel === true) return { address: addressInTunnel(forward, binding, options), path: url };
-  // Absolute form: the caller uses Latchkey as its forward proxy.
+  // The forward proxy: the request names its host.
+  if (forward?.isTunnel === true) {
+    const address = forward.addressIn(binding);
+    if (address === undefined) throw refusedAddress(binding);
+    requireSameHost(address, binding, options);
+    return { address, path: url };
+  }
   if (!url.startsWith("/")) {
     if (!/^https?:\/\//i.test(url)) throw new Fault("invalid_path", "the request must name a path");
     const within = binding.pathWithin(url);
     if (within === undefined) throw refusedAddress(binding);
+    requireSameHost(within.address, binding, options);
     return within;
   }
   // A gRPC call has its path from the proto file, without a prefix.
@@ -58,16 +64,14 @@ function addressWithin(
   return { address, path };
 }
 
-/** The target of the tunnel is the only address. */
-function addressInTunnel(
-  forward: ForwardTarget,
-  binding: Binding,
-  { baseUrl }: Pick<ProxyOptions, "baseUrl">,
-): Address {
-  if (baseUrl !== undefined) {
-    throw new Fault("invalid_headers", "send no Base-Url-Override through a tunnel: its host is the address");
-  }
-  const address = forward.addressIn(binding);
-  if (address === undefined) throw refusedAddress(binding);
-  return address;
+/** `Base-Url-Override` may only repeat the host that the request itself names. Throws for another one. */
+function requireSameHost({ origin }: Address, binding: Binding, { baseUrl }: Pick<ProxyOptions, "baseUrl">): void {
+  if (baseUrl === undefined) return;
+  const other = binding.addressAt(baseUrl);
+  if (other === undefined) throw refusedAddress(binding, baseUrl);
+  if (other.origin === origin && other.basePath === "") return;
+  throw new Fault(
+    "invalid_headers",
+    `this request goes to ${origin}; leave out Base-Url-Override, or send it with this value`,
+  );
 }

@@ -91,7 +91,7 @@ describe.skipIf(lacks("openssl"))("the forward proxy refuses", () => {
     ["no host", "GET / HTTP/1.1\r\n\r\n", 421],
     ["a tunnel", "CONNECT elsewhere.test:443 HTTP/1.1\r\nHost: elsewhere.test:443\r\n\r\n", 405],
     ["a trace", "TRACE / HTTP/1.1\r\nHost: AUTHORITY\r\n\r\n", 405],
-    ["another base URL", "GET / HTTP/1.1\r\nHost: AUTHORITY\r\nBase-Url-Override: https://elsewhere.test\r\n\r\n", 400],
+    ["another base URL", "GET / HTTP/1.1\r\nHost: AUTHORITY\r\nBase-Url-Override: https://elsewhere.test\r\n\r\n", 403],
     ["a path that climbs", "GET /a/../../b HTTP/1.1\r\nHost: AUTHORITY\r\n\r\n", 400],
     ["a page of another site", "GET / HTTP/1.1\r\nHost: AUTHORITY\r\nOrigin: https://evil.example\r\n\r\n", 403],
     ["a link of another site", "GET / HTTP/1.1\r\nHost: AUTHORITY\r\nSec-Fetch-Site: cross-site\r\n\r\n", 403],

@@ -1,3 +1,4 @@
+import type { ClientHttp2Session } from "node:http2";
 import { expect, it } from "vitest";
 import { Integration_Reflection, IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { type Doorway, type DoorwayName, type DoorwaySidecar, startDoorways } from "../../support/peers/doorways.ts";
@@ -7,6 +8,7 @@ import { head, openWire, statusOf } from "../../support/sidecar/door.ts";
 import { expectSentAway } from "../../support/wire/flooding.ts";
 import { contradictions, dial, opening } from "../../support/wire/hostile-http2.ts";
 import { openSession, streamed } from "../../support/wire/http2-call.ts";
+import { isOverHttp2, oddOverHttp2 } from "../../support/wire/odd-over-http2.ts";
 import { answeringOddly, type OddRequest, oddRequests } from "../../support/wire/odd-requests.ts";
 import { climbing, faithful, unsafe, wrongBaseUrls } from "../../support/wire/path-corpus.ts";
 import { leftOver } from "../../support/wire/smuggling-run.ts";
@@ -171,6 +173,23 @@ function isWholeAnswer(text: string, method: string): boolean {
 it("answers odd requests, upgrades and echoed credentials alike on any way", async () => {
   const provider = await startProvider(answeringOddly(apiKey));
   const { doorways, client, metric } = await startDoorways(provider.port);
+  const streaming = names.map((name) => doorways[name]).filter(({ http2Address }) => http2Address !== undefined);
+  const sessions = await Promise.all(streaming.map(({ http2Address = "" }) => openSession(http2Address)));
+  /** The ways over HTTP/2 differ in nothing, and from HTTP/1.1 neither in the status nor in the code. */
+  const answersOverHttp2 = async (request: OddRequest) => {
+    const pairs = streaming.map((door, i) => [door, sessions[i] as ClientHttp2Session] as const);
+    const all = await Promise.all(pairs.map(([door, session]) => oddOverHttp2(session, door, request)));
+    expect(all.map(({ whole }) => whole)).toEqual(all.map(() => all[0]?.whole));
+    return all.map(({ status, error }) => [status, error].join(" ").trim());
+  };
+  expect(Object.values(oddRequests).filter(isOverHttp2).length).toBeGreaterThan(25);
+  const same = (text: string) => {
+    const last = text
+      .match(/^HTTP\/1\.1 \d{3}/gm)
+      ?.at(-1)
+      ?.slice(9);
+    return streaming.map(() => [last, codeIn(text)].join(" ").trim());
+  };
   for (const how of ["OFF", "MASK", "REFUSE"] as const) {
     await client(IntegrationService).updateIntegration({
       integration: { environment: "dev", key: "here", reflection: Integration_Reflection[how] },
@@ -186,6 +205,7 @@ it("answers odd requests, upgrades and echoed credentials alike on any way", asy
         const [what, request] = next;
         const [first = "", ...others] = await Promise.all(names.map((name) => outcomeOf(doorways[name], request)));
         expect([how, what, others]).toEqual([how, what, others.map(() => first)]);
+        if (isOverHttp2(request)) expect([what, ...(await answersOverHttp2(request))]).toEqual([what, ...same(first)]);
         if (how !== "OFF") expect([how, what, first.includes(apiKey)]).toEqual([how, what, false]);
         seen.add(statusOf(first));
       }
@@ -198,6 +218,80 @@ it("answers odd requests, upgrades and echoed credentials alike on any way", asy
     expect([how, [...seen].toSorted((a, b) => a - b)]).toEqual([how, statuses[how]]);
   }
   await expect.poll(() => metric("latchkey_proxy_open")).toBe(0);
+});
+
+/** Whether the request itself names the provider's host. */
+const namesHost = (name: DoorwayName): boolean => name === "absolute form" || name === "tunnel";
+
+it("reads the fields for Latchkey alike on any way, and hands on none of them", async () => {
+  const [provider, other] = [await startProvider(), await startProvider()];
+  const at = ({ port }: RecordingProvider) => `https://127.0.0.1:${port}`;
+  const hosts = [{ origin: at(other) }];
+  const { doorways } = await startDoorways(provider.port, {
+    provider: { proxy: { baseUrl: at(provider), hosts } },
+    env: { LATCHKEY_ALLOW_PRIVATE: [provider, other].map(({ port }) => `http://127.0.0.1:${port}`).join() },
+  });
+  const contradicts = "400 invalid_headers";
+  /** Field, value, the outcome where the path alone is the provider's, and where the request names the host. */
+  const cases: readonly (readonly [name: string, value: string, outcome: string, whereHostIsNamed?: string])[] = [
+    ["Base-Url-Override", "", "200"],
+    ["Base-Url-Override", at(provider), "200"],
+    ["Base-Url-Override", at(other), "200", contradicts],
+    ["Base-Url-Override", `${at(provider)}/v9`, "200", contradicts],
+    ["Base-Url-Override", "https://evil.test", "403 host_not_allowed"],
+    ["Base-Url-Override", at(provider).replace("https:", "http:"), "403 host_not_allowed"],
+    ["Base-Url-Override", `https://a.test/${"x".repeat(2_048)}`, "403 host_not_allowed"],
+    ["Retries", "2", "200"],
+    ["Retries", "11", "400 invalid_headers"],
+    ["Retry-On", "500, 502", "200"],
+    ["Retry-On", "all", "400 invalid_headers"],
+    ["Latchkey-Token", "", "200"],
+    ["Latchkey-Token", "Not A Name", "400 invalid_headers"],
+    ["Latchkey-Token", "user", "400 invalid_headers"],
+    ["Latchkey-Subject-Token", "a.b.c", "400 invalid_headers"],
+    ["Latchkey-Priority", "background", "200"],
+    ["Decompress", "true", "200"],
+    ["Forward-Headers-On-Redirect", "true", "200"],
+    ["Nango-Is-Sync", "true", "200"],
+  ];
+  const seen = await Promise.all(
+    names.flatMap((name) =>
+      cases.map(async ([field, value, plain, named = plain]) => {
+        const door = doorways[name];
+        const http1 = await askHttp1(door, "/steered", `${field}: ${value}\r\n`);
+        const headers = { ...door.headers, [field.toLowerCase()]: value };
+        const http2 = door.http2Address === undefined ? http1 : await askHttp2({ ...door, headers }, "/steered");
+        const expected = namesHost(name) ? named : plain;
+        return [
+          [name, field, value, http1, http2],
+          [name, field, value, expected, expected],
+        ] as const;
+      }),
+    ),
+  );
+  expect(seen.map(([got]) => got)).toEqual(seen.map(([, expected]) => expected));
+  const arrived = [provider, other].flatMap(({ connections }) => connections.flatMap(({ requests }) => requests()));
+  const own = new Set(cases.map(([name]) => name.toLowerCase()));
+  expect(arrived.flatMap(({ fields }) => fields).filter(([name]) => own.has(name))).toEqual([]);
+  // HTTP/1.1 and HTTP/2 of `/proxy` and of the alias.
+  expect(linesAt(other)).toEqual(Array(4).fill("GET /steered HTTP/1.1"));
+});
+
+it("takes the connection that a request names, except where the listener has one", async () => {
+  const { doorways } = await started();
+  const naming = (integration: string, id: string) => `Provider-Config-Key: ${integration}\r\nConnection-Id: ${id}\r\n`;
+  const ask = (name: DoorwayName, lines: string) => {
+    const door = doorways[name];
+    const key = door.lines.split("\r\n").filter((line) => line.startsWith("authorization:"));
+    return askHttp1({ ...door, lines: "" }, "/named", [...key, lines].join("\r\n"));
+  };
+  const outcomes = async (lines: string) => Promise.all(names.map((name) => ask(name, lines)));
+  const missing = "404 unknown_connection";
+  expect(await outcomes(naming("here", "ada"))).toEqual(["200", "200", "200", "200"]);
+  expect(await outcomes(naming("here", "bob"))).toEqual([missing, "200", missing, missing]);
+  const half = "400 invalid_headers";
+  expect(await outcomes("Connection-Id: ada\r\n")).toEqual([half, "200", half, half]);
+  expect(await outcomes("Provider-Config-Key: here\r\n")).toEqual([half, "200", half, half]);
 });
 
 const floods: Readonly<Record<string, (peer: FramesPeer, head: Buffer) => void>> = {

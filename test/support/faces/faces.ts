@@ -226,7 +226,12 @@ async function askScript(data: string, { id, request, fields, baseUrl }: Scripte
     method: "POST",
     headers: { ...Object.fromEntries(fields), "content-type": "application/json" },
     body: JSON.stringify({ action_name: "asks", input }),
+  }).catch((error: Error) => {
+    // A kept connection that the server has closed meanwhile.
+    if (error instanceof TypeError) return undefined;
+    throw error;
   });
+  if (answer === undefined) return "closed";
   const said: unknown = await answer.json();
   return typeof said === "string" ? said : JSON.stringify(said);
 }
