@@ -235,7 +235,7 @@ describe.each(overlays)("the overlay %s", (name) => {
 });
 
 const files = { bundle: "/ca.pem", trustStore: "/ca.jks", nodeAgents: "/agents.cjs", browser: "/browser" };
-const program = { proxyUrl: "http://proxy", files, authorities: "", localPort: undefined };
+const program = { proxyUrl: "http://proxy", files, authorities: "", localPort: undefined, launchers: undefined };
 
 it("closes every way of a program but that through the forward proxy, and gives it what `latchkey run` does", () => {
   const all = render(join(kubernetes, "overlays/forward-proxy"));

@@ -1,6 +1,6 @@
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -82,6 +82,27 @@ describe.skipIf(lacks("openssl"))("latchkey run", () => {
     const authorization = `Basic ${Buffer.from(decodeURIComponent(new URL(env["HTTPS_PROXY"] ?? "").password)).toString("base64")}`;
     const after = await sendConnect(sidecar.proxy, `${apiHost}:${provider.port}`, { authorization });
     expect(after.status).toBe(407);
+  });
+
+  it.skipIf(process.platform !== "linux")("starts a browser of PATH with the flags that it needs", async () => {
+    const bin = join(folder, "a bin");
+    await mkdir(bin);
+    await writeFile(join(bin, "chromium"), '#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n', { mode: 0o755 });
+    let said = "";
+    const env = { LATCHKEY_KEY: secretKey, PATH: `${bin}:/usr/bin:/bin` };
+    const terminal = memoryTerminal({ env });
+    const runProgram = async ({ command, args, env: own }: ChildProgram) => {
+      said = (await promisify(execFile)(command, [...args], { env: own })).stdout;
+      return 0;
+    };
+    const words = ["run", "--address", sidecar.control, "--", "chromium", "https://a.test/it's here", "--last"];
+    expect(await runCli(words, { ...terminal, runProgram })).toBe(0);
+    const [program, proxy, trust, profile, ...rest] = said.trimEnd().split("\n");
+    expect(program).toBe(join(bin, "chromium"));
+    expect(proxy).toMatch(/^--proxy-server=127\.0\.0\.1:\d+$/);
+    expect(trust).toMatch(/^--ignore-certificate-errors-spki-list=[\w+/]{43}=/);
+    expect(profile).toMatch(/^--user-data-dir=\//);
+    expect(rest).toEqual(["https://a.test/it's here", "--last"]);
   });
 
   it("makes a session with the key of an environment, and uses the key itself without connections", async () => {

@@ -1,15 +1,14 @@
-import { createHash, X509Certificate } from "node:crypto";
+import { delimiter } from "node:path";
+import { type BrowserProgram, chromiumFlags } from "./chromium-flags.ts";
 import { trustStorePassword } from "./java-trust-store.ts";
 import type { ProgramFiles } from "./program-files.ts";
 
-export interface ProxiedProgram {
+export interface ProxiedProgram extends BrowserProgram {
   /** `http://user:key@host:port` of the forward proxy. */
   readonly proxyUrl: string;
   readonly files: ProgramFiles;
-  /** The authorities of the forward proxy, PEM. */
-  readonly authorities: string;
-  /** Address of the port for programs that cannot send a key; undefined: there is none. */
-  readonly localPort: { readonly host: string; readonly port: number } | undefined;
+  /** Folder of scripts that start browsers; undefined: there are none. */
+  readonly launchers: string | undefined;
 }
 
 /** Hosts that are reached without the proxy: this machine. */
@@ -33,7 +32,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Returns the environment of a program that reaches providers through the forward proxy. */
 export function programEnvironment(env: Environment, program: ProxiedProgram): Record<string, string> {
-  const { proxyUrl, files, localPort } = program;
+  const { proxyUrl, files, localPort, launchers } = program;
   const own = Object.entries(env).flatMap(([name, value]) =>
     value === undefined || isOurs(name) || isOfNpm(name) ? [] : [[name, value]],
   );
@@ -51,6 +50,7 @@ export function programEnvironment(env: Environment, program: ProxiedProgram): R
     added("NODE_OPTIONS", [`--require ${JSON.stringify(files.nodeAgents)}`]),
     added("JAVA_TOOL_OPTIONS", javaOptions(program)),
     ...(localPort === undefined ? [] : [added("CHROMIUM_FLAGS", chromiumFlags(program, localPort))]),
+    ...(launchers === undefined ? [] : [["PATH", [launchers, env["PATH"] ?? ""].join(delimiter)]]),
   ]);
 }
 
@@ -76,25 +76,5 @@ function javaOptions({ files: { trustStore }, localPort }: ProxiedProgram): stri
     `-Dhttps.proxyHost=${host}`,
     `-Dhttps.proxyPort=${port}`,
     "-Dhttp.nonProxyHosts=localhost|127.*|[::1]",
-  ];
-}
-
-/**
- * Chromium sends no key of a proxy's address either, and has a store of authorities of its own. With these flags it
- * trusts the authorities of the forward proxy in a profile of this run.
- */
-function chromiumFlags(
-  { files: { browser }, authorities }: ProxiedProgram,
-  { host, port }: NonNullable<ProxiedProgram["localPort"]>,
-): string[] {
-  const keys = authorities.match(/-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g) ?? [];
-  const digests = keys.map((pem) => {
-    const key = new X509Certificate(pem).publicKey.export({ type: "spki", format: "der" });
-    return createHash("sha256").update(key).digest("base64");
-  });
-  return [
-    `--proxy-server=${host}:${port}`,
-    `--ignore-certificate-errors-spki-list=${digests.join(",")}`,
-    `--user-data-dir=${browser}`,
   ];
 }

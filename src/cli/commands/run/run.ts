@@ -7,6 +7,7 @@ import { AuthorityService } from "../../../gen/latchkey/v1/authority_pb.ts";
 import type { Act, CommandSession } from "../../session.ts";
 import { write } from "../../terminal/terminal.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { writeBrowserLaunchers } from "./browser-launchers.ts";
 import { accessAtEdge, type ForwardProxyView, proxyOfEdge } from "./edge-proxy.ts";
 import { openLocalPort } from "./local-port.ts";
 import { programEnvironment } from "./program-environment.ts";
@@ -69,7 +70,10 @@ async function withProgramEnvironment(session: CommandSession, options: RunOptio
     if (note !== undefined) await write(terminal.stderr, note);
     const files = await writeProgramFiles(folder, found.pem + (await systemAuthorities(terminal.env)));
     const proxyUrl = urlOf(proxy, access);
-    return await use(programEnvironment(terminal.env, { proxyUrl, files, authorities: found.pem, localPort }));
+    const program = { proxyUrl, files, authorities: found.pem, localPort };
+    const path = terminal.env["PATH"] ?? "";
+    const launchers = await writeBrowserLaunchers({ folder: join(folder, "bin"), path, program });
+    return await use(programEnvironment(terminal.env, { ...program, launchers }));
   } finally {
     localPort?.close();
     await access.end();
