@@ -116,11 +116,15 @@ export async function forwardProxy({ only, rounds, seconds }: ForwardProxyBench)
     return { rate: median(all.map(({ rate }) => rate)), cpu: median(all.map(({ cpu }) => cpu)) };
   };
   const [peer, mine] = [of("nginx"), of("latchkey")];
+  // Each ratio is of one round's own pair.
+  const ratios = own.map((rate, i) => rate / (peers.nginx[i] ?? rate)).toSorted((a, b) => a - b);
+  const [least = 0, most = 0] = [ratios[0], ratios.at(-1)];
+  const pairs = `${median(ratios).toFixed(2)} (${least.toFixed(2)} to ${most.toFixed(2)})`;
   process.stdout.write(`
 requests over TLS on both sides, ${connections} connections, 1 KiB, medians; load ${loadAverage()}
 nginx     ${peer.rate.toFixed(0)} req/s  ${peer.cpu.toFixed(1)} µs CPU
 latchkey  ${mine.rate.toFixed(0)} req/s  ${mine.cpu.toFixed(1)} µs CPU
-ratio     ${(mine.rate / peer.rate).toFixed(2)} of nginx's requests, ${(mine.cpu / peer.cpu).toFixed(2)} of its CPU
+ratio     ${pairs} of nginx's requests, ${(mine.cpu / peer.cpu).toFixed(2)} of its CPU
 `);
 }
 
