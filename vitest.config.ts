@@ -5,8 +5,8 @@ import { sharedFiles } from "./test/support/runner/shared-files.ts";
 
 const common = {
   // Real sockets, real stores: a slow machine must not turn a right answer into a red test.
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
   // Whoever promises a time says so in the test.
   expect: { poll: { timeout: 30_000 } },
 };

@@ -25,8 +25,11 @@ enableCompileCache({ directory: fileURLToPath(new URL("compiled", import.meta.ur
 await import(process.argv.length === 3 && process.argv[2] === "serve" ? "./serve.js" : "./main.js");
 `;
 
-/** Returns the source files of all bundles, relative to the checkout. */
-export async function build(dist: string): Promise<readonly string[]> {
+/**
+ * Returns the source files of all bundles, relative to the checkout. `further` programs, by their names, share the
+ * bundles of the program.
+ */
+export async function build(dist: string, further: Readonly<Record<string, string>> = {}): Promise<readonly string[]> {
   rmSync(dist, { recursive: true, force: true });
   mkdirSync(dist, { recursive: true });
   const options = {
@@ -51,7 +54,10 @@ export async function build(dist: string): Promise<readonly string[]> {
   const { metafile } = await bundle({
     ...options,
     // Each thread is a program of its own, and script authors' tools read the module that scripts import.
-    entryPoints: { main: "src/main.ts", "script-thread": "src/scripts/thread.ts", scripts: "src/scripts/sdk.ts" },
+    entryPoints: {
+      ...{ main: "src/main.ts", "script-thread": "src/scripts/thread.ts", scripts: "src/scripts/sdk.ts" },
+      ...further,
+    },
     outdir: dist,
     legalComments: "linked",
     metafile: true,

@@ -6,6 +6,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { compileCache } from "../test/support/runner/compile-cache.ts";
+import { testPrograms } from "../test/support/runner/program.ts";
 import { changedFiles, testsFor } from "./changed-tests.ts";
 import { root } from "./steps.ts";
 
@@ -23,13 +24,14 @@ function argumentsFor([first, ...rest]: readonly string[]): readonly string[] | 
 }
 
 /**
- * Prepares a run of everything, which starts some thousand processes: builds the program that most of them run, and
- * compiles the source for those whose clock or disk a test replaces. These are killed, and so leave no compiled code.
+ * Prepares a run of everything, which starts some thousand processes: builds the program that most of them run, with
+ * those whose clock or leases a test sets, and compiles the source for the others that are killed: these leave no
+ * compiled code.
  */
 async function startFaster(): Promise<Readonly<Record<string, string>>> {
   const { build } = await import("./build.ts");
   const dist = join(root, "node_modules/.cache/latchkey-program");
-  await build(dist);
+  await build(dist, testPrograms);
   spawnSync(process.execPath, ["--input-type=module", "-e", 'await import("./src/sidecar.ts")'], {
     cwd: root,
     env: { ...process.env, NODE_COMPILE_CACHE: compileCache },

@@ -32,7 +32,7 @@ describe.skipIf(lacks("buildah") || lacks("namespaces"))("the image", () => {
     image = readImage(await buildImage({ name: "latchkey:test", folder }));
     image.unpack(join(folder, "root"));
     files = readdirSync(join(folder, "root"), { recursive: true, encoding: "utf8" });
-  }, 120_000);
+  });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
   it("has at most 70 MB to download, and describes how to run it", () => {

@@ -8,7 +8,7 @@ import { temporaryFolder } from "../support/sidecar/harness.ts";
 import { createAccount } from "./account.ts";
 import { readStore, someMoment, startWriting } from "./writing.ts";
 
-const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 10);
+const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 6);
 
 it(
   "S01 loses nothing acknowledged, and keeps nothing by half, when it is killed under load repeatedly",

@@ -82,7 +82,7 @@ describe.skipIf(lacks("postgres"))("a database that fails during a start", () =>
     const left = () =>
       server.query("select application_name from pg_stat_activity where application_name like 'start_%'");
     await expect.poll(left).toEqual([]);
-  }, 120_000);
+  });
 
   it("is waited for, whichever statement it fails at", async () => {
     const { messages } = await startOver({ fault: "cut" });
@@ -95,7 +95,7 @@ describe.skipIf(lacks("postgres"))("a database that fails during a start", () =>
     const { messages } = await startOver({ fault: "cut" }, schema);
     const plans = upTo(Math.ceil(messages / 6)).map((n): RelayPlan => ({ fault: "cut", atMessage: n * 6 }));
     expect(await failuresOf(plans, schema)).toEqual([]);
-  }, 120_000);
+  });
 
   it("is named by the probes, and is ready once the database takes more connections", async () => {
     const opsPort = await freePort();

@@ -13,7 +13,7 @@ import { createFaultyDisk, type PowerLoss } from "./disk.ts";
 import { useDiskShim } from "./shim.ts";
 import { readStore, someMoment, startWriting, underLoad } from "./writing.ts";
 
-const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 8);
+const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 5);
 
 describe.skipIf(lacks("compiler"))("a power loss", () => {
   const shim = useDiskShim();
@@ -72,7 +72,7 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
         }
       }
     }
-  }, 120_000);
+  });
 
   it("S09 loses data of a store whose log is not synced: otherwise this proves nothing", async () => {
     const random = seeded(9);

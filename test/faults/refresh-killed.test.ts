@@ -54,7 +54,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     console.log("after a kill of the holder, the last call was answered within (ms):", waited.map(Math.round));
     for (const ms of waited) expect(ms).toBeLessThan(5_000);
     expect(all.sandbox.seen().tallies.supersededReused).toBe(0);
-  }, 120_000);
+  });
 
   it("wait for the refreshing replica while it is stopped for 8 s: it lives, and no other sends a request", async () => {
     const all = await begin(0);
@@ -65,7 +65,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     child?.kill("SIGCONT");
     expect([...(await calling)]).toEqual([["200", 90]]);
     expect(requestsOf(all.sandbox)).toBe(1);
-  }, 60_000);
+  });
 
   it("wait for the refreshing replica while its database connections are cut repeatedly", async () => {
     const all = await begin(0);
@@ -76,7 +76,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     }
     expect([...(await calling)]).toEqual([["200", 90]]);
     expect(requestsOf(all.sandbox)).toBe(1);
-  }, 60_000);
+  });
 
   it("report a dead grant once, also when a stopped replica resumes with a token", async () => {
     const shortMs = 1_500;
@@ -98,7 +98,7 @@ describe.skipIf(lacks("postgres"))("three replicas over PostgreSQL", () => {
     for (const states of told) expect(states).toEqual([ACTIVE, REAUTHORIZATION_REQUIRED]);
     expect(await replicas.reason()).toBe("rotation_response_lost");
     expect((await replicas.outcomes("renewed")).reduce((sum, one) => sum + one)).toBe(0);
-  }, 60_000);
+  });
 });
 
 const requestsOf = (sandbox: Started): number => sandbox.seen().requests.token ?? 0;

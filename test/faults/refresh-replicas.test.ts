@@ -11,13 +11,13 @@ import { postgresForFile } from "../support/postgres/stores.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 import { type Replicas, startReplicas } from "./refresh-replicas.ts";
 
-const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 4);
+const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 3);
 const calls = Number(process.env["LATCHKEY_FAULT_CALLS"] ?? 600);
 const leaseMs = Number(process.env["LATCHKEY_FAULT_LEASE_MS"] ?? 1_500);
 const load = { sockets: Math.min(4_000, Math.ceil(calls * 0.6)), streams: 0 };
 load.streams = calls - load.sockets;
 /** 60 of 100 rounds have no fault, 20 a stopped holder, 20 a killed one. */
-const kinds = ["plain", "stopped", "plain", "killed", "plain"] as const;
+const kinds = ["plain", "stopped", "killed", "plain", "plain"] as const;
 const roundMs = 25_000 + calls * 3 + leaseMs * 3;
 
 describe.skipIf(lacks("postgres"))("replicas and one token", () => {

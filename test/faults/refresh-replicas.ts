@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
@@ -9,11 +8,12 @@ import { onTestFinished } from "vitest";
 import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import type { Sandbox } from "../../src/dev/sandbox/sandbox.ts";
 import { type Connection_State, ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { testProgram } from "../support/runner/program.ts";
 import { adminKey, secretKey, temporaryFolder } from "../support/sidecar/harness.ts";
 import { launch, type Running } from "../support/sidecar/process.ts";
 import type { Calling } from "./refresh-callers.ts";
 
-const program = fileURLToPath(new URL("replica.ts", import.meta.url));
+const program = testProgram("replica");
 export const provider = "sandbox-unified";
 const app = { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secret" };
 

@@ -5,10 +5,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import { type Started, started } from "../cases/sandbox/started.ts";
+import { testProgram } from "../support/runner/program.ts";
 import { faultSeed, seeded } from "../support/runner/seeded.ts";
 import { startStopwatch } from "../support/runner/stopwatch.ts";
 import { secretKey, temporaryFolder } from "../support/sidecar/harness.ts";
@@ -17,8 +17,8 @@ import { launch } from "../support/sidecar/process.ts";
 import { createFaultyDisk } from "./disk.ts";
 import { useDiskShim } from "./shim.ts";
 
-const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 6);
-const program = fileURLToPath(new URL("replica.ts", import.meta.url));
+const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 3);
+const program = testProgram("replica");
 const provider = "sandbox-unified";
 
 interface Serving {
@@ -84,7 +84,7 @@ async function serve({ folder, sandbox, env = {} }: Serving) {
 describe("a process that is killed at any moment of a refresh", () => {
   it.each([0, 60])(
     "returns to a working connection, or reports the right reason if the answer was lost at a strict provider (grace of %i s)",
-    { timeout: 30_000 + rounds * 6_000 },
+    { timeout: 60_000 + rounds * 6_000 },
     async (graceS) => {
       const seed = faultSeed();
       const random = seeded(seed);
@@ -151,7 +151,7 @@ it("a process that is killed during a refresh and restarted sends a request at o
   expect(await second.call()).toBe("200");
   expect(elapsed.ms).toBeLessThan(3_000);
   expect(sandbox.seen().requests.token).toBe(2);
-}, 60_000);
+});
 
 describe.skipIf(lacks("compiler"))("a store that refuses writes when the answer arrives", () => {
   const shim = useDiskShim();

@@ -1,15 +1,15 @@
 import { spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { compileCache } from "../support/runner/compile-cache.ts";
+import { testProgram } from "../support/runner/program.ts";
 import type { Account, Found } from "./account.ts";
 import { openLocation } from "./open.ts";
 import type { Said, WriterOptions } from "./workload.ts";
 
-const writer = fileURLToPath(new URL("writer.ts", import.meta.url));
+const writer = testProgram("writer");
 
 /** A writer in its own process, to be killed. */
 export interface Writing {

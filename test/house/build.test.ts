@@ -18,7 +18,7 @@ beforeAll(async () => {
   await build(dist);
   // The packages that `npm install` would put there.
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
-}, 120_000);
+});
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 it("builds a package that runs without the checkout", async () => {

@@ -59,7 +59,7 @@ describe.skipIf(lacks("openssl") || lacks("lowPorts"))(
         Object.entries(process.env).filter(([name]) => !/proxy|^NODE_OPTIONS$/i.test(name)),
       );
       env = { ...programEnvironment(plain, { ...program, launchers }), HOME: folder };
-    }, 60_000);
+    });
     afterAll(async () => {
       localPort?.close();
       await sidecar?.stop();

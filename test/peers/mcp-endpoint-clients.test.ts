@@ -71,7 +71,7 @@ const clients = [
 ] as const;
 
 for (const [name, need, command, era] of clients) {
-  it.skipIf(lacks(need))(`gives ${name} tools, a link, and the result after it`, { timeout: 60_000 }, async () => {
+  it.skipIf(lacks(need))(`gives ${name} tools, a link, and the result after it`, async () => {
     const all = await served();
     const { tools, links, result } = await run(all, command, { ERA: era }, (link) => follow(all, link));
     expect(tools).toContain(tool);

@@ -9,7 +9,6 @@ const program = fileURLToPath(new URL("clients/node_modules/.bin/mcp-inspector",
 
 it.skipIf(lacks("clients")).each(["legacy", "modern"])(
   "shows the MCP Inspector tools, a link, the result after it, and errors: %s",
-  { timeout: 60_000 },
   async (era) => {
     const all = await served();
     const home = await temporaryFolder();

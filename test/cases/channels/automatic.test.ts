@@ -166,9 +166,7 @@ async function startLasting() {
   };
 }
 
-it("tries once with a lasting token that is refused, and again after a new authorization", {
-  timeout: 60_000,
-}, async () => {
+it("tries once with a lasting token that is refused, and again after a new authorization", async () => {
   const { sandbox, clock, hours, connectLasting, keep, current, live, forwards, requests } = await startLasting();
   const first = await current();
   sandbox.revoke();

@@ -34,7 +34,6 @@ const moments: readonly (readonly [string, "create" | "renew", BehaviourChange["
 
 it.each(moments)(
   "C05 killed %s: one live channel is known in the end, and no other lives",
-  { timeout: 60_000 },
   async (_, verb, answers, left) => {
     const folder = join(await temporaryFolder(), "store");
     await mkdir(folder);

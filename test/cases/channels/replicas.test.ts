@@ -15,7 +15,7 @@ describe.skipIf(lacks("postgres"))("replicas that keep channels over PostgreSQL"
   });
   afterAll(() => server.stop());
 
-  it("C12 renew each channel once, although both scan and both are called at once", { timeout: 60_000 }, async () => {
+  it("C12 renew each channel once, although both scan and both are called at once", async () => {
     const env = { LATCHKEY_STORE: server.storeUrl("channels") };
     const watching = await startWatching({ automatic: true, env });
     const { sandbox, clock, keep, live, requests, sidecar } = watching;
@@ -57,7 +57,7 @@ describe.skipIf(lacks("postgres"))("replicas that keep channels over PostgreSQL"
     expect(second.map(({ previousId }) => previousId).sort()).toEqual(first.map(({ id }) => id).sort());
   });
 
-  it("report a gap once for messages that both received", { timeout: 60_000 }, async () => {
+  it("report a gap once for messages that both received", async () => {
     const env = { LATCHKEY_STORE: server.storeUrl("gaps") };
     const watching = await startWatching({ automatic: true, env });
     const { sandbox, clock, keep, sidecar, connect, forwards } = watching;

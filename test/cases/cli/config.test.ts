@@ -33,7 +33,7 @@ async function laidOut() {
   return { folder, write, run };
 }
 
-it("checks a file: reports all mistakes at once, and changes nothing", { timeout: 60_000 }, async () => {
+it("checks a file: reports all mistakes at once, and changes nothing", async () => {
   const { folder, write, run } = await laidOut();
   const file = write("latchkey.yaml", good);
   expect(await run(["config", "check", file])).toMatchObject({ code: 0, out: "the configuration is valid\n" });
@@ -71,7 +71,7 @@ it("checks a file: reports all mistakes at once, and changes nothing", { timeout
   expect(existsSync(join(folder, "store"))).toBe(false);
 });
 
-it("shows what a file would change, by name and without secrets", { timeout: 60_000 }, async () => {
+it("shows what a file would change, by name and without secrets", async () => {
   const { write, run } = await laidOut();
   const before = write("before.yaml", good);
   const after = write(
@@ -117,7 +117,7 @@ it("shows what a file would change, by name and without secrets", { timeout: 60_
   expect((await run(["config", "diff", after], env)).code).toBe(2);
 });
 
-it("checks only the variables without a file, and reports that", { timeout: 60_000 }, async () => {
+it("checks only the variables without a file, and reports that", async () => {
   const { run } = await laidOut();
   expect(await run(["config", "check"])).toEqual({
     code: 0,
@@ -126,7 +126,7 @@ it("checks only the variables without a file, and reports that", { timeout: 60_0
   });
 });
 
-it("refuses an alias to an integration that the file does not have, as serve does", { timeout: 60_000 }, async () => {
+it("refuses an alias to an integration that the file does not have, as serve does", async () => {
   const { write, run } = await laidOut();
   const alias = "aliases: [{ name: ada, environment: prod, integration: calender, connection: ada }]\n";
   const checked = await run(["config", "check", write("alias.yaml", `${good}${alias}`)]);
@@ -136,7 +136,7 @@ it("refuses an alias to an integration that the file does not have, as serve doe
   );
 });
 
-it("names the place of an unknown field in a provider's description", { timeout: 60_000 }, async () => {
+it("names the place of an unknown field in a provider's description", async () => {
   const { write, run } = await laidOut();
   const custom = "providers:\n  - name: own\n    api_key: { heade: x-key }\n";
   const checked = await run(["config", "check", write("own.yaml", `${good}${custom}`)]);
@@ -146,7 +146,7 @@ it("names the place of an unknown field in a provider's description", { timeout:
   );
 });
 
-it("hides the query's values of a URL in a difference", { timeout: 60_000 }, async () => {
+it("hides the query's values of a URL in a difference", async () => {
   const { write, run } = await laidOut();
   const forwarding = (url: string) => good.replace("- name: prod", `- name: prod\n    forward: { url: "${url}" }`);
   const before = write("before.yaml", forwarding(`https://app.example/hook?token=${secret}&v=1`));
@@ -158,7 +158,7 @@ it("hides the query's values of a URL in a difference", { timeout: 60_000 }, asy
   expect((await run(["config", "diff", rotated, before])).out).toBe("~ environments.prod.forward.url: changed\n");
 });
 
-it("shows the configuration in force with the origin of each value, and no secret", { timeout: 60_000 }, async () => {
+it("shows the configuration in force with the origin of each value, and no secret", async () => {
   const { folder, write, run } = await laidOut();
   const file = write("latchkey.yaml", good);
   const shown = await run(["config", "show", file], { LATCHKEY_LOG_LEVEL: "warn" });

@@ -128,7 +128,7 @@ it("takes a tour whose steps all work, and prints the same commands to paste", a
   await stop(running);
   const late = spawn(process.execPath, [programFile, "tour"], { cwd });
   expect((await once(late, "close"))[0]).toBe(1);
-}, 60_000);
+});
 
 const eventsSync = `import { createSync } from "latchkey/scripts";   // or "nango": scripts of that peer run as they are
 import * as z from "zod";

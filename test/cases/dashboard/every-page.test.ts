@@ -93,7 +93,7 @@ describe.skipIf(lacks("chromium"))("every page of the dashboard", () => {
     const left = pages.values();
     await Promise.all([lookAtAll(left, problems), lookAtAll(left, problems)]);
     expect(problems).toEqual([]);
-  }, 120_000);
+  });
 
   it("loads at most 150 KB with gzip until the first page is shown", async () => {
     const page = await dashboard.open();

@@ -59,7 +59,7 @@ describe.skipIf(lacks("chromium"))("a person at the dashboard", () => {
     expect(page.url()).toBe(address);
     const { connections } = await dashboard.sidecar.client(ConnectionService).listConnections({ environment: "dev" });
     expect(connections).toHaveLength(1);
-  }, 60_000);
+  });
 
   it("goes everywhere by keyboard, back as it came, and keeps everything on reload", async () => {
     const page = await dashboard.open("/");
@@ -87,7 +87,7 @@ describe.skipIf(lacks("chromium"))("a person at the dashboard", () => {
     expect(await page.getByRole("searchbox").inputValue()).toBe("nobody");
     await page.goBack();
     await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
-  }, 60_000);
+  });
 });
 
 /** Opens the connect page in a second window, and consents there. */

@@ -121,7 +121,7 @@ describe.skipIf(lacks("chromium"))("traffic in the dashboard", () => {
     await page.getByRole("button", { name: "24 h" }).click();
     expect(new URL(page.url()).searchParams.get("range")).toBe("24h");
     await shoot(page, "overview");
-  }, 60_000);
+  });
 
   it("says which scope is missing to send a request", async () => {
     const { secret } = await dashboard.sidecar.client(EnvironmentService).createKey({

@@ -63,7 +63,7 @@ const handshakes: Readonly<Record<string, Silence>> = {
 /** 10 s for a handshake, the same for a head, a few for the client to close its side. */
 const withinMs = 18_000;
 
-it("closes stalled connections on every listener and over both protocols", { timeout: 60_000 }, async () => {
+it("closes stalled connections on every listener and over both protocols", async () => {
   const plain = await serveAllDoors();
   const secure = lacks("openssl") ? undefined : await serveAllDoors({ isTls: true });
   await Promise.all([

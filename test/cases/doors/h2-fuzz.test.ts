@@ -14,7 +14,7 @@ import { lacks } from "../../support/sidecar/needs.ts";
 import { createHostileConnections, openGauges, runHostile } from "../../support/wire/hostile-connections.ts";
 
 /** The long form is `npm run faults:doors`: 100,000 connections, with a random seed that repeats its failures. */
-const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 1_500);
+const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 1_000);
 const [seed = 1] = fuzzSeeds([1]);
 const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": "here", "connection-id": "ada" };
 

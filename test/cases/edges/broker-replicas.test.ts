@@ -11,7 +11,7 @@ import { edgeKey, openEdge } from "./test-edge.ts";
 let postgres: Postgres | undefined;
 beforeAll(async () => {
   if (!lacks("postgres")) postgres = await startPostgres();
-}, 60_000);
+});
 afterAll(() => postgres?.stop());
 
 it.skipIf(lacks("postgres"))("sends a change of one broker to the edges of another", async () => {

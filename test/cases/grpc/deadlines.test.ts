@@ -98,7 +98,7 @@ function overHttp1(address: string, unfinished: Unfinished): Outcome {
   return outcome;
 }
 
-it("ends requests whose bodies stop, and no stream that waits by design", { timeout: 90_000 }, async () => {
+it("ends requests whose bodies stop, and no stream that waits by design", async () => {
   const running = await serveAllDoors();
   const [control, data, open] = [running.address("control"), running.address("data"), running.address("public")];
   const stopped = {

@@ -66,7 +66,7 @@ describe("an imported connection", () => {
     await expect.poll(() => watching.sidecar.metric("latchkey_descriptions_waiting")).toBe(0);
   });
 
-  it("is described after a batch, a stream and a file of them", { timeout: 60_000 }, async () => {
+  it("is described after a batch, a stream and a file of them", async () => {
     const watching = await startWatching();
     const client = watching.sidecar.client(ConnectionService);
     await client.batchImportConnections({ connections: [item(watching, "batch-0"), item(watching, "batch-1")] });
@@ -184,7 +184,7 @@ describe("an imported connection", () => {
 });
 
 describe("many imported connections", () => {
-  it("are requested a few at a time", { timeout: 60_000 }, async () => {
+  it("are requested a few at a time", async () => {
     const watching = await startWatching();
     const { sandbox, sidecar } = watching;
     sandbox.behave({ answers: { calendar: [{ kind: "ordinary", holdMs: 50 }] } });
@@ -198,7 +198,7 @@ describe("many imported connections", () => {
     await described(watching, "c99");
   });
 
-  it("are requested by the next process after a kill", { timeout: 60_000 }, async () => {
+  it("are requested by the next process after a kill", async () => {
     const folder = join(await temporaryFolder(), "store");
     await mkdir(folder);
     const watching = await startWatching({ folder });
@@ -239,7 +239,7 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
   });
   afterAll(() => server.stop());
 
-  it("ask once about each imported connection", { timeout: 60_000 }, async () => {
+  it("ask once about each imported connection", async () => {
     const watching = await startWatching({ env: { LATCHKEY_STORE: server.storeUrl("descriptions") } });
     const other = await watching.start();
     const connections = Array.from({ length: 20 }, (_, i) => item(watching, `c${i}`));

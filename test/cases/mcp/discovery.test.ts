@@ -324,7 +324,7 @@ describe("an MCP server that moves to another authorization server", () => {
     for (const token of [tokens.access_token, tokens.refresh_token]) expect(JSON.stringify(later)).toContain(token);
     const basics = new Set(later.map(({ headers }) => headers.authorization));
     expect(basics).toEqual(new Set([`Basic ${btoa("app:first-secret")}`]));
-  }, 120_000);
+  });
 
   it("gets no code of an authorization that began at the former one", async () => {
     const all = await peerAndSidecar(notion, { publicUrl: "", others: ["new.example.com"] });

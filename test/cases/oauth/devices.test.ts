@@ -174,49 +174,41 @@ it("continues after a restart with the encrypted device code", async () => {
   expect([state, connection?.id]).toEqual([State.CONNECTED, "ada"]);
 });
 
-it.skipIf(lacks("tmpfs"))(
-  "keeps the tokens that came while the disk was full, and files them",
-  { timeout: 60_000 },
-  async () => {
-    const folder = await temporaryFolder();
-    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", folder]);
-    expect(mounted.status).toBe(0);
-    onTestFinished(() => void spawnSync("umount", ["-l", folder]));
-    const all = await connecting({ sandbox: { behaviour: quick }, sidecar: { folder } });
-    const begun = await begin(all, { connectionId: "ada" });
-    const filler = join(folder, "filler");
-    const { bavail, bsize } = statfsSync(folder);
-    writeFileSync(filler, Buffer.alloc(bavail * bsize));
-    await fetch(begun.verificationUriComplete);
-    const isTried = () =>
-      all.sidecar.logged.some((line) => line.includes("store unavailable; device authorization waits"));
-    await expect.poll(isTried).toBe(true);
-    rmSync(filler);
-    const { state, connection } = await ended(all, begun.id, 30_000);
-    expect([state, connection?.id]).toEqual([State.CONNECTED, "ada"]);
-    expect((await all.connection(files, "ada")).credentials["access_token"]).toMatch(/^sbx_/);
-  },
-);
+it.skipIf(lacks("tmpfs"))("keeps the tokens that came while the disk was full, and files them", async () => {
+  const folder = await temporaryFolder();
+  const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", folder]);
+  expect(mounted.status).toBe(0);
+  onTestFinished(() => void spawnSync("umount", ["-l", folder]));
+  const all = await connecting({ sandbox: { behaviour: quick }, sidecar: { folder } });
+  const begun = await begin(all, { connectionId: "ada" });
+  const filler = join(folder, "filler");
+  const { bavail, bsize } = statfsSync(folder);
+  writeFileSync(filler, Buffer.alloc(bavail * bsize));
+  await fetch(begun.verificationUriComplete);
+  const isTried = () =>
+    all.sidecar.logged.some((line) => line.includes("store unavailable; device authorization waits"));
+  await expect.poll(isTried).toBe(true);
+  rmSync(filler);
+  const { state, connection } = await ended(all, begun.id, 30_000);
+  expect([state, connection?.id]).toEqual([State.CONNECTED, "ada"]);
+  expect((await all.connection(files, "ada")).credentials["access_token"]).toMatch(/^sbx_/);
+});
 
-it.skipIf(lacks("postgres"))(
-  "is seen at every replica, and taken over from one that leaves",
-  { timeout: 90_000 },
-  async () => {
-    const server = await startPostgres();
-    onTestFinished(() => server.stop());
-    const store = { LATCHKEY_STORE: server.storeUrl("oauth_devices") };
-    const all = await connecting({ sandbox: { behaviour: quick }, sidecar: { env: store } });
-    const other = await startTestSidecar({ env: { ...all.environment, ...store }, files: all.files });
-    const begun = await begin(all);
-    expect(await standing({ sidecar: other }, begun.id)).toMatchObject({
-      userCode: begun.userCode,
-      state: State.PENDING,
-    });
-    await all.sidecar.stop();
-    await fetch(begun.verificationUriComplete);
-    expect((await ended({ sidecar: other }, begun.id, 40_000)).state).toBe(State.CONNECTED);
-  },
-);
+it.skipIf(lacks("postgres"))("is seen at every replica, and taken over from one that leaves", async () => {
+  const server = await startPostgres();
+  onTestFinished(() => server.stop());
+  const store = { LATCHKEY_STORE: server.storeUrl("oauth_devices") };
+  const all = await connecting({ sandbox: { behaviour: quick }, sidecar: { env: store } });
+  const other = await startTestSidecar({ env: { ...all.environment, ...store }, files: all.files });
+  const begun = await begin(all);
+  expect(await standing({ sidecar: other }, begun.id)).toMatchObject({
+    userCode: begun.userCode,
+    state: State.PENDING,
+  });
+  await all.sidecar.stop();
+  await fetch(begun.verificationUriComplete);
+  expect((await ended({ sidecar: other }, begun.id, 40_000)).state).toBe(State.CONNECTED);
+});
 
 it("is forgotten an hour after its beginning", async () => {
   let now = Date.now();

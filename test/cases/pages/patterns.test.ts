@@ -59,7 +59,7 @@ const declared = withPatterns.map(({ name }) => integrationOf(name));
 describe.skipIf(lacks("chromium"))("in a browser", () => {
   const newPage = browserOfFile();
 
-  it("finds no mistake in the form of any provider", { timeout: 60_000 }, async () => {
+  it("finds no mistake in the form of any provider", async () => {
     const all = await connecting({ integrations: withForms.map(({ name }) => integrationOf(name)) });
     const page = await newPage();
     const said: string[] = [];

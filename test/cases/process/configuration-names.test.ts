@@ -119,7 +119,7 @@ it("takes an alias of an integration that the store has, and warns of one that m
   expect(running.stdout()).toContain('there is no integration \\"later\\" in \\"dev\\"');
 });
 
-it("names the aliases of connections that do not exist, at start and on a reload", { timeout: 60_000 }, async () => {
+it("names the aliases of connections that do not exist, at start and on a reload", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "latchkey.yaml");
   const text =

@@ -303,7 +303,7 @@ it("K09 takes a million random bytes on every port, and warns of each peer once 
   // A log line stays one line, and holds nothing of the input.
   for (const warning of warnings())
     expect(Object.keys(warning).sort()).toEqual(["door", "level", "msg", "peer", "reason", "time"]);
-}, 60_000);
+});
 
 /** Sends a million bytes to each listener: at once, over many connections, and after the HTTP/2 preface. */
 async function sendNoise(doors: Readonly<Record<string, string>>): Promise<void> {

@@ -7,7 +7,7 @@ import { below, fuzzSeeds, seeded } from "../../support/runner/seeded.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 
 /** The number on each path, for each seed. `npm run faults:proxy` draws its seeds, and repeats one by its number. */
-const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 3_000);
+const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 1_500);
 const seeds = fuzzSeeds([363_639_072, 2, 3, 5]);
 const connectionsAtOnce = 12;
 /** After this time an incomplete request gets no more bytes. */

@@ -27,8 +27,8 @@ it("P09 refuses 134 disguised codings beside a length, whichever of the two the 
   const attempts = disguisedCodings();
   expect(attempts).toHaveLength(2 * 134);
   expect(await failuresOfAll(attempts)).toEqual(none);
-}, 120_000);
+});
 
 it("P10 relays a request that has one meaning, once and as it is, and refuses every other", async () => {
   expect(await failuresOfAll(ambiguousRequests())).toEqual(none);
-}, 120_000);
+});

@@ -41,7 +41,7 @@ it("ends everything of an end user, and nothing of others", async () => {
   expect((await rest("GET", "/end-users/eve/deletion")).status).toBe(404);
 });
 
-it("goes on after a kill -9, with exact counts", { timeout: 60_000 }, async () => {
+it("goes on after a kill -9, with exact counts", async () => {
   const { env, file } = await startRevoking();
   const folder = join(await temporaryFolder(), "store");
   await mkdir(folder);

@@ -9,7 +9,7 @@ import { connect, createIntegration, remove, restAt, revocations, startRevoking,
 
 const withinAMinute = { timeout: 60_000, interval: 50 };
 
-it("revokes after a kill -9, once the provider is back", { timeout: 90_000 }, async () => {
+it("revokes after a kill -9, once the provider is back", async () => {
   const { env, file, received, state } = await startRevoking();
   const folder = join(await temporaryFolder(), "store");
   await mkdir(folder);

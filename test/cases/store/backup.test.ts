@@ -247,7 +247,7 @@ it("moves a store only when its latchkey has stopped, and from then on serves th
   expect((await rest("GET", "/connections")).status).toBe(200);
 });
 
-it("works as its document describes", { timeout: 90_000 }, async () => {
+it("works as its document describes", async () => {
   const page = await readFile(fileURLToPath(new URL("../../../docs/store-and-backup.md", import.meta.url)), "utf8");
   const [, section = ""] = /```sh\n([\s\S]*?)```/.exec(page) ?? [];
   const lines = section.trim().split("\n");

@@ -47,7 +47,7 @@ describe("a store that was restored from a backup", () => {
   const file = lacks("postgres") ? undefined : postgresForFile();
   const kinds = ["level", "postgres", "moved"] as const;
 
-  it.each(kinds)("reports that the refresh token is from the backup (%s)", { timeout: 60_000 }, async (kind) => {
+  it.each(kinds)("reports that the refresh token is from the backup (%s)", async (kind) => {
     if (kind === "postgres" && file === undefined) return;
     const all = await backedUp();
     const folder = await temporaryFolder();

@@ -52,7 +52,7 @@ describe.skipIf(lacks("postgres"))("a replica without an encryption key that ano
     const again = await startTestSidecar({ env: { ...env, LATCHKEY_SEAL_KEYS: `${sealKey},${newKey}` } });
     expect((await fetch(`${again.ops}/readyz`)).status).toBe(200);
     expect((await again.rest("GET", at("after"))).body).toMatchObject({ credentials: { apiKey: "key-of-after" } });
-  }, 60_000);
+  });
 
   it("is ready again when the store needs the key no more", async () => {
     const server = await startPostgres();
@@ -69,7 +69,7 @@ describe.skipIf(lacks("postgres"))("a replica without an encryption key that ano
     await expect.poll(async () => (await fetch(`${behind.ops}/readyz`)).status, soon).toBe(200);
     expect((await behind.rest("POST", "/connections", { body: keyedConnection("after") })).status).toBe(201);
     expect(behind.logged.join("")).toContain("configured again");
-  }, 60_000);
+  });
 });
 
 describe("a start over an embedded store", () => {

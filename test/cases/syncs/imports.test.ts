@@ -108,7 +108,7 @@ async function outcomesOf(folder: string): Promise<Readonly<Record<string, strin
   return outcomes;
 }
 
-it("reads no file outside the folder of scripts that is no package by its name", { timeout: 90_000 }, async () => {
+it("reads no file outside the folder of scripts that is no package by its name", async () => {
   const { folder } = await laidOut(
     (top) => ({
       relative: importing("../../../other/node_modules/creds.json"),
@@ -207,7 +207,7 @@ it("reads no file outside the folder of scripts that is no package by its name",
   expect(read.map(([name]) => name).toSorted()).toEqual(["map"]);
 });
 
-it("uses packages of the folder, and of the folders above it, by their names", { timeout: 60_000 }, async () => {
+it("uses packages of the folder, and of the folders above it, by their names", async () => {
   const { folder } = await laidOut(
     () => ({
       inside: importing("inside"),

@@ -96,4 +96,4 @@ it("stops at once while many wait for their turn", async () => {
   await sidecar.stop();
   // Started one after another, they would take several times as long.
   expect(elapsed.ms).toBeLessThan(3_000);
-}, 60_000);
+});

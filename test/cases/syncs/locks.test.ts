@@ -37,7 +37,7 @@ const scripts = {
 };
 const headers = { "provider-config-key": provider, "connection-id": "ada" };
 
-it("gives one run a lock at a time, until it ends, releases it, or its time is over", { timeout: 60_000 }, async () => {
+it("gives one run a lock at a time, until it ends, releases it, or its time is over", async () => {
   const started = await startScripted(scripts);
   await started.connect("ada");
   const run = async (action_name: string, input: object = {}) =>
@@ -69,9 +69,7 @@ it("gives one run a lock at a time, until it ends, releases it, or its time is o
   }
 });
 
-it("lets a run extend its lock, take it again, and leave none behind, awaited or not", {
-  timeout: 60_000,
-}, async () => {
+it("lets a run extend its lock, take it again, and leave none behind, awaited or not", async () => {
   const started = await startScripted(scripts);
   await started.connect("ada");
   const run = async (action_name: string, input: object = {}) =>

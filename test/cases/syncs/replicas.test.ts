@@ -30,7 +30,7 @@ describe.skipIf(lacks("postgres"))("replicas that run scripts over PostgreSQL", 
     (await sidecar.client(SyncService).listRuns({ environment: "dev", integration: provider })).runs;
   const both = (...sidecars: TestSidecar[]) => Promise.all(sidecars.map(({ sidecar }) => sidecar.broker.keepRuns()));
 
-  it("run each once, though both look at once", { timeout: 60_000 }, async () => {
+  it("run each once, though both look at once", async () => {
     const started = await startScripted(
       { "syncs/things.ts": sync("await nango.batchSave([{ id: nango.activityLogId }], 'Thing');") },
       { env: { LATCHKEY_STORE: server.storeUrl("runs") } },
@@ -47,7 +47,7 @@ describe.skipIf(lacks("postgres"))("replicas that run scripts over PostgreSQL", 
     }
   });
 
-  it("X09 restart the runs of a replica that was stopped", { timeout: 60_000 }, async () => {
+  it("X09 restart the runs of a replica that was stopped", async () => {
     const started = await startScripted(
       { "syncs/things.ts": sync("await new Promise(() => setTimeout(() => {}, 1e6));", "autoStart: false,") },
       { env: { LATCHKEY_STORE: server.storeUrl("interrupted") } },

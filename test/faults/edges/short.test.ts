@@ -23,5 +23,5 @@ describe.skipIf(lacks("postgres"))("three brokers over PostgreSQL with edges", (
     expect(renewals).toMatchObject({ reused: 0, revoked: 0 });
     expect(renewals.expiries).toBeGreaterThan(0);
     expect(renewals.requests).toBe(renewals.expiries + renewals.inGrace);
-  }, 180_000);
+  }, 360_000);
 });

@@ -21,5 +21,5 @@ describe.skipIf(lacks("patroni"))("three brokers over PostgreSQL under Patroni",
     expect(renewals.requests).toBe(renewals.expiries + renewals.inGrace);
     for (const ms of stale.noticedMs) expect(ms).toBeLessThan(20_000);
     expect(stale.usedLater).toBe(0);
-  }, 180_000);
+  }, 360_000);
 });

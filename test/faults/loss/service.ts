@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { compileCache } from "../../support/runner/compile-cache.ts";
-import { programFile } from "../../support/runner/program.ts";
+import { programFile, testProgram } from "../../support/runner/program.ts";
 import { secretKey, testVariables } from "../../support/sidecar/harness.ts";
 
-const program = fileURLToPath(new URL("../replica.ts", import.meta.url));
+const program = testProgram("replica");
 
 /** A latchkey in its own process, for one lifetime. */
 export interface Life {

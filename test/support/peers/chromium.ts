@@ -10,7 +10,7 @@ export function browserOfFile(): () => Promise<Page> {
   let browser: Browser | undefined;
   beforeAll(async () => {
     browser = await chromium.launch({ executablePath: pathOfChromium(), args: ["--no-sandbox"] });
-  }, 60_000);
+  });
   afterAll(() => browser?.close());
   return async () => {
     if (browser === undefined) throw new Error("the browser of this file has not started");

@@ -9,9 +9,13 @@ const rooms = [
   "unit/{auth,base,broker,config,core,data-plane,edge,forward-proxy,providers,relay,tracing}",
   "cases/{access-sessions,approvals,control-plane,credentials,egress,flows,forward-proxy,identities,import}",
   "cases/{mcp,mcp-endpoint,oauth,policies,providers,proxy,quotas,records,rest,revocations,sandbox,webhooks}",
+  "cases/{edges,grpc,pages,refresh,store,syncs}",
 ];
 
-/** Files of these rooms that measure memory or the event loop, or are so long that they have to start first. */
+/**
+ * Files of these rooms that measure memory or the event loop, set their clock ahead (IDs of a process never go back), or
+ * are so long that they have to start first.
+ */
 const apart = [
   "unit/base/{node,loop}/**",
   "unit/base/when-aborted.test.ts",
@@ -19,6 +23,10 @@ const apart = [
   "cases/proxy/{fuzz,lanes,streams}.test.ts",
   "cases/oauth/devices.test.ts",
   "cases/webhooks/delivering.test.ts",
+  "cases/grpc/{watch,calls,deadlines}.test.ts",
+  "cases/refresh/{kinds,refresh,short-lived}.test.ts",
+  "cases/store/backup.test.ts",
+  "cases/syncs/{live,scripts}.test.ts",
 ];
 
 const tests = fileURLToPath(new URL("../..", import.meta.url));

@@ -23,7 +23,7 @@ export function dashboardOfFile(settings: () => Readonly<Record<string, string>>
     await refreshDashboard();
     folder = await mkdtemp(join(tmpdir(), "latchkey-dashboard-"));
     sidecar = await startUnmanaged({ folder, env: { LATCHKEY_UI: "on", ...settings() } });
-  }, 60_000);
+  });
   afterAll(async () => {
     await sidecar?.stop();
     await rm(folder, { recursive: true, force: true });

@@ -33,7 +33,7 @@ interface AtProvider {
 }
 
 /** Longer: `CHANNEL_SCHEDULES=1000000`. */
-const schedules = Number(process.env["CHANNEL_SCHEDULES"] ?? 30_000);
+const schedules = Number(process.env["CHANNEL_SCHEDULES"] ?? 8_000);
 const stepsOfSchedule = 60;
 const knownResource = "resource";
 

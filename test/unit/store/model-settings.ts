@@ -7,8 +7,8 @@ const variable = (name: string): number | undefined => {
 
 export const modelSeed = (): number => seedOf("LATCHKEY_MODEL_SEED");
 
-/** The number of requests; more with LATCHKEY_MODEL_STEPS. */
-export const modelSteps = (): number => variable("LATCHKEY_MODEL_STEPS") ?? 30_000;
+/** The number of requests, with 8 crashes; more with LATCHKEY_MODEL_STEPS. */
+export const modelSteps = (): number => variable("LATCHKEY_MODEL_STEPS") ?? 12_000;
 
 /** Ten times the duration on the reference machine, where 100,000 steps took a minute. */
 export const modelTimeoutMs = (): number => 60_000 + modelSteps() * 6;

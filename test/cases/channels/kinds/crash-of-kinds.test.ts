@@ -17,7 +17,6 @@ it.each([
   ["a renewal", "renew", "renew"],
 ] as const)(
   "killed after the provider acted on %s: one channel is left, and it is known",
-  { timeout: 60_000 },
   async (_, endpoint, verb) => {
     const kind = kinds.find(({ provider }) => provider === "microsoft");
     if (kind === undefined) throw new Error("there is no such kind");

@@ -166,7 +166,7 @@ describe.skipIf(lacks("postgres"))("with replicas over PostgreSQL", () => {
       }
       return opened;
     });
-  }, 60_000);
+  });
 });
 
 async function openSmall(): Promise<Replica> {
