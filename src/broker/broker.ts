@@ -50,7 +50,7 @@ export interface Broker
     Pick<RevocationRoom, "listRevocations">,
     Pick<EdgeRoom, "edges" | "edgeAccess">,
     Pick<EndUserRoom, "endUsers">,
-    Pick<McpRoom, "mcp" | "clientAnswers">,
+    Pick<McpRoom, "mcp" | "clientAnswers" | "sessionSubscriptions">,
     Pick<EmptyingRoom, "emptyings">,
     Omit<WebhookRoom, "deliveries" | "configure" | "close">,
     Omit<ConnectRoom, "descriptions" | "close">,
@@ -287,6 +287,7 @@ async function closeRooms(rooms: Rooms) {
   rooms.policyRoom.close();
   rooms.approvalRoom.close();
   rooms.mcp.clientAnswers.close();
+  rooms.mcp.sessionSubscriptions.close();
   setup.close();
   await partitions.close();
   await lastUsed.close();
@@ -359,6 +360,7 @@ function operationsOf(rooms: Rooms): Operations {
     emptyings: rooms.emptying.emptyings,
     mcp: rooms.mcp.mcp,
     clientAnswers: rooms.mcp.clientAnswers,
+    sessionSubscriptions: rooms.mcp.sessionSubscriptions,
     listRevocations: rooms.revocations.listRevocations,
     connections: connect.connections,
     imports: connect.imports,

@@ -15,7 +15,7 @@ export function actionMcp(declared: unknown, addMistake: (message: string) => vo
     case "prompt":
       return { kind: "prompt" };
     case "resource":
-      return resource(fields["uri"], fields["mimeType"] ?? "", addMistake);
+      return resource(fields, addMistake);
     default:
       addMistake('mcp.kind must be "tool", "prompt" or "resource"');
       return usual;
@@ -28,9 +28,11 @@ function tool(answers: unknown, addMistake: (message: string) => void): ActionMc
   return usual;
 }
 
-function resource(uri: unknown, mimeType: unknown, addMistake: (message: string) => void): ActionMcp {
+function resource(fields: Readonly<Record<string, unknown>>, addMistake: (message: string) => void): ActionMcp {
+  const { uri, mimeType = "", follows = "" } = fields;
   const mistake = typeof uri === "string" ? mistakeInTemplate(uri) : "must be text";
   if (mistake !== undefined) addMistake(`mcp.uri ${mistake}`);
   if (typeof mimeType !== "string") addMistake("mcp.mimeType must be text");
-  return { kind: "resource", uri: String(uri), mimeType: String(mimeType) };
+  if (typeof follows !== "string") addMistake("mcp.follows must be the name of a model");
+  return { kind: "resource", uri: String(uri), mimeType: String(mimeType), follows: String(follows) };
 }

@@ -67,7 +67,7 @@ export type McpForm =
    * A resource. Parts of the URI in braces become the fields of `input`: `files://{id}/text`. Its output is text, or
    * `{ text }` or `{ blob }` (Base64); any other value is shown as JSON.
    */
-  | { kind: "resource"; uri: string; mimeType?: string };
+  | { kind: "resource"; uri: string; mimeType?: string; follows?: string };
 
 export interface ActionDefinition<Input, Output, Metadata> extends DescribedScript<Metadata> {
   endpoint?: Endpoint;

@@ -6,6 +6,7 @@ import { partsOf, under } from "../../store/keys.ts";
 import type { Records } from "../../store/records.ts";
 import { answerLifetimeMs } from "../mcp-clients/client-answers.ts";
 import type { McpClientCollections } from "../mcp-clients/mcp-client-collections.ts";
+import { subscriptionLifetimeMs } from "../mcp-clients/session-subscriptions.ts";
 import { browserSessionLifetimeMs } from "../sign-in/known-browsers.ts";
 import type { SignInCollections } from "../sign-in/sign-in-collections.ts";
 import { signInLinkLifetimeMs } from "../sign-in/sign-in-links.ts";
@@ -24,14 +25,14 @@ interface ConnectSweepOptions {
 const perCommit = 500;
 const commitsPerSweep = 20;
 
-/** Deletes expired sessions, abandoned authorizations and sign-ins, and answers that no process took. */
+/** Deletes expired sessions, abandoned authorizations and sign-ins, and what MCP clients left. */
 export function createConnectSweep({
   store,
   collections,
   world,
 }: ConnectSweepOptions): (signal: AbortSignal) => Promise<void> {
   const { connectSessions, pendingAuthorizations, pendingChoices, pendingDevices, connectOutcomes } = collections;
-  const { browserSessions, signInLinks, pendingSignIns, mcpAnswers } = collections;
+  const { browserSessions, signInLinks, pendingSignIns, mcpAnswers, mcpSubscriptions } = collections;
 
   async function outdated(): Promise<Change[]> {
     return [
@@ -41,6 +42,7 @@ export function createConnectSweep({
       ...(await olderThan(deviceKeptMs, pendingDevices)),
       ...(await olderThan(outcomeLifetimeMs, connectOutcomes)),
       ...(await olderThan(answerLifetimeMs, mcpAnswers)),
+      ...(await olderThan(subscriptionLifetimeMs, mcpSubscriptions)),
       ...(await olderThan(browserSessionLifetimeMs, browserSessions)),
       ...(await olderThan(signInLinkLifetimeMs, signInLinks)),
       ...(await olderThan(pendingLifetimeMs, pendingSignIns)),

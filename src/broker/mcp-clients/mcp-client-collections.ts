@@ -1,4 +1,9 @@
-import { type McpAnswer, McpAnswerSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import {
+  type McpAnswer,
+  McpAnswerSchema,
+  type McpSubscriptions,
+  McpSubscriptionsSchema,
+} from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { createRecords } from "../../store/records.ts";
 import { bornAt } from "../stored/sortable-time.ts";
@@ -13,6 +18,15 @@ export function createMcpClientCollections(store: Store) {
       secret: true,
       key: ({ questionHash }: McpAnswer) => [questionHash],
       indexes: { age: ({ createdAt }: McpAnswer) => [[bornAt(createdAt)]] },
+    }),
+    mcpSubscriptions: createRecords({
+      store,
+      name: "mcp-subscriptions",
+      schema: McpSubscriptionsSchema,
+      secret: true,
+      key: ({ callerHash, sessionHash }: McpSubscriptions) => [callerHash, sessionHash],
+      keyParts: 2,
+      indexes: { age: ({ createdAt }: McpSubscriptions) => [[bornAt(createdAt)]] },
     }),
   } as const;
 }

@@ -6,6 +6,7 @@ import type { ConnectionHealth } from "../connections/health/health.ts";
 import type { SharedServices } from "../deliveries/open.ts";
 import { type ClientAnswers, createClientAnswers } from "../mcp-clients/client-answers.ts";
 import type { McpClientCollections } from "../mcp-clients/mcp-client-collections.ts";
+import { createSessionSubscriptions, type SessionSubscriptions } from "../mcp-clients/session-subscriptions.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import { createDiscovery } from "./discovery.ts";
 import { createDiscoveryCommit } from "./discovery-commit.ts";
@@ -24,8 +25,9 @@ export { createLackingScopes };
 /** MCP servers as integrations, and what processes share of the clients of our own endpoint. */
 export interface McpRoom {
   readonly mcp: McpIntegrations & McpCalls;
-  /** Answers of clients of our own endpoint. */
+  /** What clients of our own endpoint have answered, and which resources they follow. */
   readonly clientAnswers: ClientAnswers;
+  readonly sessionSubscriptions: SessionSubscriptions;
   readonly declarations: McpDeclarations;
   /** Discovers what is due. */
   readonly rediscovery: RediscoveryLoop;
@@ -74,6 +76,7 @@ export function openMcp(options: McpRoomOptions): McpRoom {
   const loop = createRediscovery({ store, collections, providers, mcp, world });
   return {
     clientAnswers: createClientAnswers({ store, isShared: backend.isShared, collections, world }),
+    sessionSubscriptions: createSessionSubscriptions({ store, collections, world }),
     mcp: {
       ...mcp,
       noteLackingScopes,

@@ -57,7 +57,13 @@ export type ActionMcp =
   | { readonly kind: "tool"; readonly answers: "output" | "content" }
   | { readonly kind: "prompt" }
   /** Parts of the URI in braces are fields of the input. */
-  | { readonly kind: "resource"; readonly uri: string; readonly mimeType: string };
+  | {
+      readonly kind: "resource";
+      readonly uri: string;
+      readonly mimeType: string;
+      /** The resource has changed when saved records of this model have; empty: clients cannot follow it. */
+      readonly follows: string;
+    };
 
 export interface EventScript extends ScriptManifestBase {
   readonly kind: "event";

@@ -40,6 +40,8 @@ import { createClientLogLevels } from "./streams/client-log-levels.ts";
 /** Latchkey as an MCP server: answers the messages of clients of both eras, each for itself. */
 export interface McpEndpoint {
   answer(request: RouteRequest): Promise<RouteAnswer>;
+  /** Opens the stream of a session of a client before 2026-07-28. */
+  open(request: RouteRequest): RouteAnswer;
 }
 
 export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
@@ -96,16 +98,38 @@ export function createMcpEndpoint(services: EndpointServices): McpEndpoint {
     // Before 2026-07-28, a client that leaves may want its answer all the same.
     const ended = () => (isModern ? caller.leaving() : undefined);
     const watch = { noteProgress: events?.watch.noteProgress, noteLine: events?.watch.noteLine, ended };
-    const answered = methods({ method, params, client, caller, watch, id, takesEvents: isStream, askClient }).then(
-      ({ result, headers: further, stream }): RouteAnswer =>
-        stream === undefined
-          ? { status: 200, body: resultResponse(id, result), ...(further && { headers: further }) }
-          : { status: 200, body: undefined, headers: eventStream, stream, isEndless: true },
-    );
+    const answered = methods
+      .answer({ method, params, client, caller, watch, id, takesEvents: isStream, askClient })
+      .then(
+        ({ result, headers: further, stream }): RouteAnswer =>
+          stream === undefined
+            ? { status: 200, body: resultResponse(id, result), ...(further && { headers: further }) }
+            : { status: 200, body: undefined, headers: eventStream, stream, isEndless: true },
+      );
     return events === undefined ? answered : events.resolve(answered, (error) => failureBody(error, id));
   }
 
+  function openStream(request: RouteRequest): RouteAnswer {
+    const given = profileHeadersOf(request.headers);
+    const session = given.sessionId === undefined ? undefined : legacyProfile(given);
+    if (session === undefined || session.session === "") {
+      throw new Fault("method_not_allowed", "the method must be POST, or GET with a session before 2026-07-28", {
+        metadata: { allow: "POST" },
+      });
+    }
+    if (!takesEvents(request.headers)) throw notAcceptable();
+    const stream = methods.openStream({ caller: endpointCaller(request, broker), client: session });
+    return { status: 200, body: undefined, headers: eventStream, stream, isEndless: true };
+  }
+
   return {
+    open(request) {
+      try {
+        return openStream(request);
+      } catch (error) {
+        return failureAnswer(error, undefined);
+      }
+    },
     async answer(request) {
       const id = requestIdOf(request.body);
       try {
@@ -124,6 +148,8 @@ function legacyClient(headers: ProfileHeaders, takesStream: boolean): ClientProf
   const client = legacyProfile(headers);
   return takesStream ? client : unableToAnswer(client);
 }
+
+const notAcceptable = () => new RpcFailure(rpcCodes.invalidRequest, "accept text/event-stream", { status: 406 });
 
 const eventStream = { "content-type": "text/event-stream", "cache-control": "no-cache" };
 

@@ -12,6 +12,21 @@ export function mcpRoutes(services: EndpointServices): Route[] {
   return [
     resourceMetadataRoute(identities),
     {
+      method: "GET",
+      path: "/mcp",
+      scope: Scope.UNSPECIFIED,
+      takesLimited: true,
+      browser: "script",
+      // HEAD would be a stream without an end.
+      changesState: true,
+      callerWith: identities.userWithToken,
+      faultPage: endpointFaultPage(identities),
+      async answer(request) {
+        endpoint ??= load();
+        return (await endpoint).open(request);
+      },
+    },
+    {
       method: "POST",
       path: "/mcp",
       // Each tool requires its own scope.

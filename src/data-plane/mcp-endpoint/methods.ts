@@ -16,6 +16,8 @@ import { createCallStates } from "./input/call-states.ts";
 import { inRounds } from "./input/rounds.ts";
 import type { RpcRequest, RpcResult } from "./rpc-request.ts";
 import type { ClientLogLevels } from "./streams/client-log-levels.ts";
+import { createFindFollowed } from "./streams/followed-records.ts";
+import { createSessionStreams, type SessionStreams } from "./streams/session-streams.ts";
 import { createSubscriptions } from "./streams/subscriptions.ts";
 import { type ListingRules, type ToolCatalog, toolCatalogOf } from "./tool-catalog.ts";
 import { type ActingMethod, createToolGate } from "./tool-gate.ts";
@@ -30,13 +32,15 @@ export interface EndpointServices {
   readonly world: World;
 }
 
-/** Answers requests by their methods. Rejects with `RpcFailure`. */
-export type Methods = (request: RpcRequest) => Promise<RpcResult>;
+export interface Methods {
+  /** Answers a request by its method. Rejects with `RpcFailure`. */
+  answer(request: RpcRequest): Promise<RpcResult>;
+  /** Returns what writes the stream of a session of a client before 2026-07-28. Throws if too many are open. */
+  readonly openStream: SessionStreams["open"];
+}
 
 const serverInfo = { name: "latchkey", title: "Latchkey", version };
-const legacyCapabilities = { tools: {}, resources: {}, prompts: {}, completions: {}, logging: {} };
-/** Only 2026-07-28 has a stream for notifications that needs no state. */
-const capabilities = { ...legacyCapabilities, resources: { subscribe: true } };
+const capabilities = { tools: {}, resources: { subscribe: true }, prompts: {}, completions: {}, logging: {} };
 const instructions =
   "Tools act on accounts that users have connected. If an account is missing or no longer works, a call answers with a link: give it to the user, and call again once the account is connected.";
 
@@ -54,6 +58,9 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
   const run = createToolRunner({ broker, sendToProvider, links, notes, gate, dashboard });
   const catalogOf = (caller: EndpointCaller) => toolCatalogOf(caller, { broker, gate, rules: services.rules() });
   const calls = createCallMethods({ run, links, states: createCallStates(broker, world.now), catalogOf });
+
+  const findFollowed = createFindFollowed({ broker, gate });
+  const sessions = createSessionStreams({ broker, findFollowed, catalogOf, world });
 
   async function list({ method, params, caller }: RpcRequest): Promise<JsonObject> {
     const catalog = await catalogOf(caller);
@@ -89,11 +96,15 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
     if (method === "initialize") {
       const protocolVersion = negotiatedVersion(params["protocolVersion"]);
       const headers = { "mcp-session-id": newSessionId(params) };
-      return { result: { protocolVersion, capabilities: legacyCapabilities, serverInfo, instructions }, headers };
+      return { result: { protocolVersion, capabilities, serverInfo, instructions }, headers };
     }
     if (method === "ping") return { result: {} };
     if (method === "logging/setLevel") {
       levels.set(request);
+      return { result: {} };
+    }
+    if (method === "resources/subscribe" || method === "resources/unsubscribe") {
+      await (method === "resources/subscribe" ? sessions.subscribe(request) : sessions.unsubscribe(request));
       return { result: {} };
     }
     const result = await inRounds(request, common);
@@ -101,7 +112,7 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
     return { result };
   }
 
-  const listen = createSubscriptions({ broker, gate, catalogOf, serverInfo, world });
+  const listen = createSubscriptions({ broker, findFollowed, catalogOf, serverInfo, world });
 
   async function modernResult(request: RpcRequest): Promise<JsonObject> {
     const { method } = request;
@@ -114,14 +125,16 @@ export function createMethods(services: EndpointServices, levels: ClientLogLevel
     return { ...result, ...(result["resultType"] === undefined && hints) };
   }
 
-  return async (request) => {
+  async function answer(request: RpcRequest): Promise<RpcResult> {
     if (!acting.has(request.method)) gate.requireMethod(request.method, request.caller);
     if (request.client.era === "legacy") return legacyResult(request);
     if (request.method === "subscriptions/listen") return listen(request);
     const result = await modernResult(request);
     const meta = isObject(result["_meta"]) ? result["_meta"] : {};
     return { result: { resultType: "complete", ...result, _meta: { ...meta, [serverInfoKey]: serverInfo } } };
-  };
+  }
+
+  return { answer, openStream: sessions.open };
 }
 
 /** Policies judge these with what they act on. */

@@ -245,7 +245,7 @@ it("refuses what is no message of its era", async () => {
   ]);
   expect(await status(modernCall(all, "ping"))).toEqual([404, -32_601]);
   expect(await status(modernCall(all, "logging/setLevel", { level: "info" }))).toEqual([404, -32_601]);
-  expect(await status(legacyCall(all, "resources/subscribe"))).toEqual([200, -32_601]);
+  expect(await status(legacyCall(all, "subscriptions/listen"))).toEqual([200, -32_601]);
   expect(
     await status(legacyCall(all, "tools/list", {}, { headers: { "mcp-protocol-version": "1999-01-01" } })),
   ).toEqual([400, -32_022]);

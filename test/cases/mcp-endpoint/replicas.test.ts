@@ -8,7 +8,7 @@ import { startTestSidecar, temporaryFolder } from "../../support/sidecar/harness
 import { lacks } from "../../support/sidecar/needs.ts";
 import { writeScripts } from "../syncs/scripting.ts";
 import { olderClient } from "./older-client.ts";
-import { connectByKey, modernCall } from "./served.ts";
+import { connectByKey, documents, modernCall } from "./served.ts";
 
 const integration = "sandbox-api-key";
 const name = `${integration}_ask`;
@@ -25,7 +25,7 @@ async function replicas() {
   const server = await startPostgres();
   onTestFinished(() => server.stop());
   const folder = await temporaryFolder();
-  writeScripts(folder, { "actions/ask.ts": ask }, integration);
+  writeScripts(folder, { "actions/ask.ts": ask, "syncs/documents.ts": documents }, integration);
   const env = { LATCHKEY_STORE: server.storeUrl("mcp"), LATCHKEY_SCRIPTS: folder };
   let later = 0;
   const now = () => Date.now() + later;
@@ -70,6 +70,20 @@ it.skipIf(lacks("postgres"))(
       return rows.length;
     };
     await expect.poll(async () => [(await reply(left.question.id)).status, await stored()], patient).toEqual([202, 2]);
+
+    // A stream at one replica follows what its session subscribes to at another.
+    const stream = await client.open();
+    const uri = `latchkey://records/${integration}/Document`;
+    const subscribed = await second.sidecar.rest("POST", "/mcp", {
+      body: { jsonrpc: "2.0", id: 1, method: "resources/subscribe", params: { uri } },
+      headers: { accept: "application/json, text/event-stream", "mcp-session-id": client.session },
+    });
+    expect(subscribed.body).toMatchObject({ id: 1, result: {} });
+    const sync = { provider_config_key: integration, connection_id: "ada", syncs: ["documents"] };
+    const updated = stream.next();
+    await second.sidecar.rest("POST", "/sync/trigger", { body: sync });
+    expect(await updated).toMatchObject({ method: "notifications/resources/updated", params: { uri } });
+    stream.leave();
 
     // The state of a client of 2026-07-28 opens at any replica, also after a new data key.
     const capabilities = { elicitation: {} };

@@ -1,9 +1,11 @@
 import { expect, it, onTestFinished } from "vitest";
+import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { PolicyEffect, PolicyService } from "../../../src/gen/latchkey/v1/policy_pb.ts";
 import { patient } from "../../support/approvals/holding.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
 import { secretKey } from "../../support/sidecar/harness.ts";
 import { readMessages } from "./events.ts";
+import { olderClient } from "./older-client.ts";
 import { documents, modern, modernCall, integration as other, served } from "./served.ts";
 
 const integration = "sandbox-api-key";
@@ -12,17 +14,29 @@ const uris = [base, `${base}/ada`, `${base}/unknown`, `latchkey://records/${othe
 
 const headers = { "provider-config-key": integration, "connection-id": "ada" };
 
+const resource = (uri: string, follows: string) => `
+  import { createAction } from "latchkey/scripts";
+  export default createAction({ description: "A document.", exec: async () => "text",
+    mcp: { kind: "resource", uri: "${uri}", follows: "${follows}" } });`;
+
 /** A sidecar with a sync of one connection. */
 async function ready() {
   const all = await served({
     scripts: {},
-    others: { [integration]: { "syncs/documents.ts": documents } },
+    others: {
+      [integration]: {
+        "syncs/documents.ts": documents,
+        "actions/newest.ts": resource("docs://newest", "Document"),
+        "actions/fixed.ts": resource("docs://fixed", ""),
+      },
+    },
     sidecar: { env: { LATCHKEY_STREAM_GRACE: "10ms", LATCHKEY_GRACE: "10m" } },
   });
   const { rest } = all.sidecar;
   const credentials = { type: "API_KEY", apiKey: "canary-key-0123456789" };
   const body = { provider_config_key: integration, connection_id: "ada", credentials };
-  expect((await rest("POST", "/connections", { body })).status).toBe(201);
+  const connect = async () => expect((await rest("POST", "/connections", { body })).status).toBe(201);
+  await connect();
   const records = async () => (await rest("GET", "/records?model=Document", { headers })).body.records;
   const trigger = () =>
     rest("POST", "/sync/trigger", {
@@ -30,7 +44,7 @@ async function ready() {
     });
   const prune = (cursor: string) =>
     rest("PATCH", "/records/prune", { body: { model: "Document", until_cursor: cursor }, headers });
-  return { all, records, trigger, prune };
+  return { all, connect, records, trigger, prune };
 }
 
 const subscription = { _meta: { "io.modelcontextprotocol/subscriptionId": 5 } };
@@ -134,4 +148,48 @@ it("limits subscriptions, and cuts them when it stops", async () => {
   const cut = open[1]?.next().catch(() => "cut");
   await all.sidecar.stop();
   expect(await cut).toBe("cut");
+});
+
+it("tells clients of 2025-11-25 on the stream of their session, also of a connection that was made again", async () => {
+  const { all, connect, trigger } = await ready();
+  const { sidecar } = all;
+  const { secret: own } = await sidecar.client(EnvironmentService).createKey({ environment: "dev", id: "own" });
+  const client = await olderClient(sidecar, {}, { key: own });
+  const ask = async (method: string, uri: unknown, options = {}) =>
+    (await client.send({ id: 1, method: `resources/${method}`, params: { uri } }, options)).next();
+  const stream = await client.open();
+  expect(stream.status).toBe(200);
+  expect((await ask("subscribe", base)).result).toEqual({});
+  expect((await ask("subscribe", `${base}/ada`)).result).toEqual({});
+  // The same session under another key is another one.
+  const strange = await client.open({ authorization: `Bearer ${secretKey}` });
+  expect((await ask("subscribe", "docs://newest", { key: secretKey })).result).toEqual({});
+  expect((await ask("unsubscribe", `${base}/ada`)).result).toEqual({});
+
+  const told = (uri: string) => ({ jsonrpc: "2.0", method: updated, params: { uri } });
+  await trigger();
+  expect(await stream.next()).toEqual(told(base));
+  expect(await strange.next()).toEqual(told("docs://newest"));
+  await sidecar.rest("DELETE", `/connections/ada?provider_config_key=${integration}`);
+  await connect();
+  // Its records are gone, and others come.
+  expect(await stream.next()).toEqual(told(base));
+  await trigger();
+  expect(await stream.next()).toEqual(told(base));
+  // A stream that opens tells once of what may have changed before.
+  stream.leave();
+  const again = await client.open();
+  expect(await again.next()).toEqual(told(base));
+
+  expect((await ask("subscribe", "docs://none")).error).toMatchObject({ code: -32_002, data: { uri: "docs://none" } });
+  expect((await ask("subscribe", "docs://fixed")).error.message).toContain("cannot be followed");
+  expect((await ask("subscribe", 1)).error.message).toContain("`uri` must be");
+  expect((await ask("subscribe", base, { session: "x" })).error.message).toContain("Mcp-Session-Id");
+  expect((await client.open({ "mcp-session-id": "x" })).status).toBe(405);
+  expect((await client.open({ accept: "application/json" })).status).toBe(406);
+  for (let n = 0; n < 49; n += 1) await ask("subscribe", `${base}/ada?cursor=${n}`);
+  expect((await ask("subscribe", `${base}/ada`)).error.message).toBe("a session follows at most 50 resources");
+  await sidecar.client(EnvironmentService).revokeKey({ id: "own" });
+  const last = async (): Promise<unknown> => ((await again.next()) === undefined ? "ended" : last());
+  expect(await last()).toBe("ended");
 });

@@ -1,9 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { Fault } from "../../../base/fault.ts";
 import type { World } from "../../../base/world.ts";
 import type { Broker } from "../../../broker/broker.ts";
-import { requireRecordsWithin } from "../../../broker/setup/caller.ts";
 import { faultOfStore } from "../../../broker/stored/store-fault.ts";
 import { isObject } from "../../../core/dialect/json-fields.ts";
 import { serverInfoKey, subscriptionKey } from "../../../core/mcp-endpoint/client-profile.ts";
@@ -15,23 +12,21 @@ import {
   rpcCodes,
 } from "../../../core/mcp-endpoint/protocol.ts";
 import type { AnswerStream } from "../../server/routes.ts";
-import { withConnection } from "../connection-choice.ts";
 import { type EndpointCaller, endpointCallerNow } from "../endpoint-caller.ts";
 import { eventOf, keepAlive } from "../event-answer.ts";
-import { resourceAt } from "../resources.ts";
 import { rpcErrorBody } from "../rpc-faults.ts";
 import type { RpcRequest, RpcResult } from "../rpc-request.ts";
-import { AccountNeeded } from "../tool-call.ts";
 import type { ToolCatalog } from "../tool-catalog.ts";
-import type { ToolGate } from "../tool-gate.ts";
 import { createCallerSlots } from "./caller-slots.ts";
+import type { FindFollowed, FollowedResource } from "./followed-records.ts";
+import { hasLeft } from "./has-left.ts";
 
 /** Answers `subscriptions/listen` of 2026-07-28: the stream is the subscription, so that nothing is kept besides it. */
 export type Listen = (request: RpcRequest) => Promise<RpcResult>;
 
 interface SubscriptionServices {
-  readonly broker: Pick<Broker, "access" | "records" | "connections" | "listing">;
-  readonly gate: ToolGate;
+  readonly broker: Pick<Broker, "access" | "records">;
+  readonly findFollowed: FindFollowed;
   readonly catalogOf: (caller: EndpointCaller) => Promise<ToolCatalog>;
   readonly serverInfo: JsonObject;
   readonly world: World;
@@ -47,50 +42,22 @@ const beatMs = 500;
 /** Other parties close connections on which nothing comes. */
 const keepAliveMs = 15_000;
 
-type WatchedModel = Parameters<Broker["records"]["watch"]>[0][number];
-
-interface WatchedRecords {
-  readonly uri: string;
-  readonly scope: WatchedModel;
-}
-
-export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world }: SubscriptionServices): Listen {
-  const { access, records, connections } = broker;
+export function createSubscriptions(services: SubscriptionServices): Listen {
+  const { broker, findFollowed, catalogOf, serverInfo, world } = services;
+  const { access, records } = broker;
   const enter = createCallerSlots(slots);
-
-  /** Returns what a URI names; undefined: no saved records, or none that the caller may read. */
-  async function recordsAt(uri: string, { caller, catalog }: Reader): Promise<WatchedRecords | undefined> {
-    const { tool, given = {} } = resourceAt(catalog.resources, uri) ?? {};
-    if (tool?.target.kind !== "records") return undefined;
-    const { integration, model } = tool.target;
-    const { connection: asked } = given;
-    const use = { call: { caller, noteConnection() {} }, integration, asked: asked as string | undefined };
-    try {
-      return await withConnection(broker, use, async (ref) => {
-        requireRecordsWithin(caller.caller, ref, tool.name);
-        const message = { kind: "call", method: "resources/read", tool: tool.name, arguments: given } as const;
-        const known = catalog.integrations.get(integration);
-        const call = { message, caller, integration: known, becomesRequest: false, approval: "" };
-        await gate.admit(call, (await connections.get(ref)).value);
-        return { uri, scope: { connection: ref, model, variant: "" } };
-      });
-    } catch (error) {
-      if (error instanceof AccountNeeded || (error instanceof Fault && error.status < 500)) return undefined;
-      throw error;
-    }
-  }
 
   /** Writes changes until the client leaves, the time is over, or the caller may not read what has changed. */
   async function follow({ id, watched, caller }: OpenSubscription, to: AnswerStream): Promise<void> {
     const leaving = caller.leaving();
     const watch = await records.watch(watched.map(({ scope }) => scope));
     const events = subscriptionEvents(id, to);
-    const changed = new Set<WatchedRecords>();
+    const changed = new Set<FollowedResource>();
     const endMs = performance.now() + maxMs;
     try {
       events.acknowledge(watched.map(({ uri }) => uri));
       while (performance.now() < endMs) {
-        if (await hasLeft(leaving)) return;
+        if (await hasLeft(leaving, beatMs)) return;
         const now = endpointCallerNow(access, caller);
         for (const n of await watch.taken()) {
           const one = watched[n];
@@ -99,7 +66,7 @@ export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world
         if (changed.size > 0 && !to.isFull()) {
           const reader = { caller: now, catalog: await catalogOf(now) };
           for (const { uri, scope } of changed) {
-            const found = await recordsAt(uri, reader);
+            const found = await findFollowed(uri, reader);
             // A URI without the ID of a connection names the only one, which may be another by now.
             if (found?.scope.connection.id !== scope.connection.id) return events.end(serverInfo);
             events.updated(uri);
@@ -120,7 +87,7 @@ export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world
     const leave = enter(caller);
     try {
       const reader = { caller, catalog: await catalogOf(caller) };
-      const found = await Promise.all(wanted.map((uri) => recordsAt(uri, reader)));
+      const found = await Promise.all(wanted.map((uri) => findFollowed(uri, reader)));
       const watched = found.filter((one) => one !== undefined);
       const stream = (to: AnswerStream) =>
         follow({ id, watched, caller }, to)
@@ -136,12 +103,6 @@ export function createSubscriptions({ broker, gate, catalogOf, serverInfo, world
       throw error;
     }
   };
-}
-
-/** Waits until changes may be told again. Resolves to whether the client has left. */
-async function hasLeft(leaving: AbortSignal): Promise<boolean> {
-  if (!leaving.aborted) await sleep(beatMs, undefined, { signal: leaving }).catch(() => {});
-  return leaving.aborted;
 }
 
 /** Writes the messages of a subscription, each with its ID. */
@@ -173,15 +134,9 @@ function subscriptionEvents(id: RpcId, to: AnswerStream) {
   };
 }
 
-/** A caller, with the tools and resources that it has now. */
-interface Reader {
-  readonly caller: EndpointCaller;
-  readonly catalog: ToolCatalog;
-}
-
 interface OpenSubscription {
   readonly id: RpcId;
-  readonly watched: readonly WatchedRecords[];
+  readonly watched: readonly FollowedResource[];
   readonly caller: EndpointCaller;
 }
 
