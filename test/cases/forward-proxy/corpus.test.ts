@@ -8,6 +8,7 @@ import { head, openWire, statusOf } from "../../support/sidecar/door.ts";
 import { expectSentAway } from "../../support/wire/flooding.ts";
 import { contradictions, dial, opening } from "../../support/wire/hostile-http2.ts";
 import { openSession, streamed } from "../../support/wire/http2-call.ts";
+import { malformedHeads, usual } from "../../support/wire/malformed-http2.ts";
 import { isOverHttp2, oddOverHttp2 } from "../../support/wire/odd-over-http2.ts";
 import { answeringOddly, type OddRequest, oddRequests } from "../../support/wire/odd-requests.ts";
 import { climbing, faithful, unsafe, wrongBaseUrls } from "../../support/wire/path-corpus.ts";
@@ -133,6 +134,27 @@ it("survives requests over HTTP/2 that contradict themselves, in a tunnel", asyn
   await expectUnharmed(sidecar);
   // Nothing that a strict reader would not take for a request.
   await expect.poll(() => leftOver(provider)).toEqual([]);
+});
+
+it("sends no malformed head of HTTP/2 to a provider, on any way", async () => {
+  const sidecar = await started();
+  const { doorways, provider } = sidecar;
+  const doors = names.map((name) => doorways[name]).filter(({ http2Address }) => http2Address !== undefined);
+  const heads = Object.entries({ right: usual, ...malformedHeads });
+  const send = async ({ http2Address = "", host, headers }: Doorway, headOf: typeof usual, path: string) => {
+    const fields = headOf({ path, authority: host, more: Object.entries(headers) });
+    const peer = await openFrames(http2Address);
+    const payload = Buffer.concat(fields.map(([field, value]) => literal(field, value)));
+    peer.send(frame("headers", { stream: 1, flags: flags.endHeaders | flags.endStream, payload }));
+    await peer.until(() => peer.count("headers") > 0 || peer.reset(1) !== undefined || peer.goaway() !== undefined);
+    peer.socket.destroy();
+  };
+  await Promise.all(
+    doors.flatMap((door, way) => heads.map(([, headOf], n) => send(door, headOf, door.target(`/head-${way}-${n}`)))),
+  );
+  expect(linesAt(provider).toSorted()).toEqual(doors.map((_, way) => `GET /head-${way}-0 HTTP/1.1`));
+  expect(doors).toHaveLength(3);
+  await expectUnharmed(sidecar);
 });
 
 /** What one way answered, without what differs on purpose: the time, and addresses of the listener. */
