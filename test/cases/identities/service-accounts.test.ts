@@ -28,6 +28,9 @@ it("needs no key for the right service account: on the proxy, JSON routes and RP
   const issuer = await startIssuer();
   const sidecar = await start(issuer, [{ ...checkout, scopes: ["proxy", "connections:read"] }]);
   const token = issuer.token();
+  // On a busy machine the first request may wait for the issuer's keys for too long.
+  const statusNow = async () => (await callProvider(sidecar, token)).status;
+  await expect.poll(statusNow, { timeout: 60_000 }).toBe(200);
   for (const place of [
     { authorization: `Bearer ${token}` },
     { "latchkey-key": token, authorization: "Bearer something-else" },
