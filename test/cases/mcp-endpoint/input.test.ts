@@ -6,7 +6,7 @@ import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.
 import { Run_State, SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
 import type { Connecting } from "../../support/sidecar/connecting.ts";
 import { olderClient } from "./older-client.ts";
-import { connectByKey, legacyCall, modernCall, served } from "./served.ts";
+import { connectByKey, follow, integration, legacyCall, modernCall, served } from "./served.ts";
 
 const key = "sandbox-api-key";
 const action = (body: string, more = "") => `
@@ -229,6 +229,34 @@ it("asks a client of 2025-11-25 on the stream of its call, and takes the answers
   const message = cut.next().catch(() => "cut");
   await sidecar.stop();
   expect(await message).toBe("cut");
+});
+
+it("shows a client of 2025-11-25 a link in the middle of its call, and goes on with the answers", async () => {
+  const all = await served({ scripts: { "actions/two.ts": scripts["actions/two.ts"] } });
+  const client = await olderClient(all.sidecar, { elicitation: { form: {}, url: {} } });
+  const given = { connection: "ada", topic: "a" };
+  const call = () =>
+    client.send({ id: 7, method: "tools/call", params: { name: `${integration}_two`, arguments: given } });
+  // Before it has answered anything, it is told by the error of its version, and calls again.
+  const { error } = await (await call()).next();
+  expect(error.code).toBe(-32_042);
+  await follow(all, error.data.elicitations[0].url);
+  const stream = await call();
+  const one = await stream.next();
+  const gone = await all.sidecar.rest("DELETE", `/connections/ada?provider_config_key=${integration}`);
+  expect(gone.status).toBe(200);
+  await client.reply(one.id, { result: accept("elderberry") });
+  const link = await stream.next();
+  expect(link).toMatchObject({
+    method: "elicitation/create",
+    params: { mode: "url", url: expect.stringContaining("session_token="), elicitationId: expect.any(String) },
+  });
+  await follow(all, link.params.url);
+  await client.reply(link.id, { result: { action: "accept" } });
+  const two = await stream.next();
+  expect(two.params.message).toBe("And after it?");
+  await client.reply(two.id, { result: accept("fig") });
+  expect(await stream.next()).toMatchObject({ id: 7, result: { structuredContent: { lengths: [10, 3] } } });
 });
 
 const fields = (field: object) => ({ type: "object", properties: { f: field } }) as never;
