@@ -3,12 +3,15 @@ import { type AddressInfo, connect } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { startPlayedBroker } from "../../support/edges/played-broker.ts";
 import { startTestEdge } from "../../support/edges/test-edge.ts";
-import { createIntegrations, secretKey, startTestSidecar } from "../../support/sidecar/harness.ts";
+import { createIntegrations, secretKey, startTestSidecar, temporaryFolder } from "../../support/sidecar/harness.ts";
 import { openSession, streamed } from "../../support/wire/http2-call.ts";
+import { olderClient } from "../mcp-endpoint/older-client.ts";
+import { asking, documents } from "../mcp-endpoint/served.ts";
+import { writeScripts } from "../syncs/scripting.ts";
 
 /** An edge whose other routes a real `serve` answers. */
-async function start() {
-  const serve = await startTestSidecar();
+async function start(env: Readonly<Record<string, string>> = {}) {
+  const serve = await startTestSidecar({ env });
   await createIntegrations(serve);
   const broker = await startPlayedBroker("http://127.0.0.1:1");
   broker.keys.set(secretKey, "service");
@@ -40,11 +43,27 @@ it("relays JSON routes, with bodies, statuses and faults", async () => {
   expect(await edge.metric('latchkey_edge_relayed_total{answer="2xx"}')).toBe(3);
 });
 
-it("relays messages of MCP clients", async () => {
-  const { rest } = await start();
+it("relays messages of MCP clients, and the streams on which they are asked and told of changes", async () => {
+  const folder = await temporaryFolder();
+  writeScripts(folder, { "actions/ask.ts": asking, "syncs/documents.ts": documents }, "keyed");
+  const { edge, rest } = await start({ LATCHKEY_SCRIPTS: folder });
   const listed = await rest("POST", "/mcp", { jsonrpc: "2.0", id: 1, method: "tools/list" });
   const { result } = (await listed.json()) as { result: { tools: { name: string }[] } };
   expect(result.tools.map(({ name }) => name)).toContain("provider_request");
+
+  const connection = { provider_config_key: "keyed", connection_id: "ada" };
+  await rest("POST", "/connections", { ...connection, credentials: { type: "API_KEY", apiKey: "k" } });
+  const client = await olderClient(edge, { elicitation: {} });
+  const call = await client.send({ id: 1, method: "tools/call", params: { name: "keyed_ask", arguments: {} } });
+  const { id } = await call.next();
+  expect((await client.reply(id, { result: { action: "accept", content: { word: "fig" } } })).status).toBe(202);
+  expect((await call.next()).result.content[0].text).toBe("3");
+  const stream = await client.open();
+  const uri = "latchkey://records/keyed/Document";
+  const subscribed = await client.send({ id: 2, method: "resources/subscribe", params: { uri } });
+  expect(await subscribed.next()).toMatchObject({ id: 2, result: {} });
+  await rest("POST", "/sync/trigger", { ...connection, syncs: ["documents"] });
+  expect(await stream.next()).toMatchObject({ method: "notifications/resources/updated", params: { uri } });
 });
 
 it("refuses pages of other sites, and hosts that it does not serve", async () => {

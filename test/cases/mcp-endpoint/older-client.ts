@@ -10,8 +10,10 @@ export interface OlderClient {
   /** Opens the stream of the session. */
   open(headers?: Readonly<Record<string, string>>): Promise<SentMessage>;
   /** Answers a question, at this or another sidecar. */
-  reply(id: string, answer: object, options?: SendOptions & { readonly at?: TestSidecar }): Promise<ReplyAnswer>;
+  reply(id: string, answer: object, options?: SendOptions & { readonly at?: Addressed }): Promise<ReplyAnswer>;
 }
+
+type Addressed = Pick<TestSidecar, "data">;
 
 interface SendOptions {
   readonly key?: string;
@@ -34,17 +36,13 @@ const versionHeader = { "mcp-protocol-version": "2025-11-25" };
 const both = "application/json, text/event-stream";
 
 export async function olderClient(
-  sidecar: TestSidecar,
+  sidecar: Addressed,
   capabilities: object,
   { key: own = secretKey } = {},
 ): Promise<OlderClient> {
   const clientInfo = { name: "tester", version: "1.0" };
   const params = { protocolVersion: "2025-11-25", capabilities, clientInfo };
-  const begun = await sidecar.rest("POST", "/mcp", {
-    key: own,
-    body: { jsonrpc: "2.0", id: 0, method: "initialize", params },
-    headers: { accept: both },
-  });
+  const begun = await post(sidecar, { id: 0, method: "initialize", params }, { accept: both, ...keyHeader(own) });
   const session = begun.headers.get("mcp-session-id") ?? "";
   expect(session).not.toBe("");
 
@@ -57,7 +55,7 @@ export async function olderClient(
 
   const headersOf = ({ key = own, session: named = session, accept = both }: SendOptions) => ({
     ...versionHeader,
-    authorization: `Bearer ${key}`,
+    ...keyHeader(key),
     "mcp-session-id": named,
     accept,
   });
@@ -72,12 +70,18 @@ export async function olderClient(
       }),
     open: (headers = {}) => request({ headers: { ...headersOf({ accept: "text/event-stream" }), ...headers } }),
     async reply(id, answer, { at = sidecar, key = own, ...options } = {}) {
-      const { status, body } = await at.rest("POST", "/mcp", {
-        body: { jsonrpc: "2.0", id, ...answer },
-        key,
-        headers: headersOf({ key, ...options }),
-      });
-      return { status, body };
+      const answered = await post(at, { id, ...answer }, headersOf({ key, ...options }));
+      const text = await answered.text();
+      return { status: answered.status, body: text === "" ? undefined : JSON.parse(text) };
     },
   };
 }
+
+const keyHeader = (key: string) => ({ authorization: `Bearer ${key}` });
+
+const post = ({ data }: Addressed, message: object, headers: Readonly<Record<string, string>>): Promise<Response> =>
+  fetch(`${data}/mcp`, {
+    method: "POST",
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+  });

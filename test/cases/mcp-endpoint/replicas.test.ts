@@ -8,24 +8,16 @@ import { startTestSidecar, temporaryFolder } from "../../support/sidecar/harness
 import { lacks } from "../../support/sidecar/needs.ts";
 import { writeScripts } from "../syncs/scripting.ts";
 import { olderClient } from "./older-client.ts";
-import { connectByKey, documents, modernCall } from "./served.ts";
+import { asking, connectByKey, documents, modernCall } from "./served.ts";
 
 const integration = "sandbox-api-key";
 const name = `${integration}_ask`;
-const ask = `
-  import { createAction } from "latchkey/scripts";
-  export default createAction({ description: "Asks.", exec: async (nango: any) => {
-    const { it } = await nango.askClient({ it: { kind: "form", message: "Word?",
-      schema: { type: "object", properties: { word: { type: "string" } } } } });
-    return it.content.word.length;
-  } });`;
-
 /** Two replicas with one action. */
 async function replicas() {
   const server = await startPostgres();
   onTestFinished(() => server.stop());
   const folder = await temporaryFolder();
-  writeScripts(folder, { "actions/ask.ts": ask, "syncs/documents.ts": documents }, integration);
+  writeScripts(folder, { "actions/ask.ts": asking, "syncs/documents.ts": documents }, integration);
   const env = { LATCHKEY_STORE: server.storeUrl("mcp"), LATCHKEY_SCRIPTS: folder };
   let later = 0;
   const now = () => Date.now() + later;

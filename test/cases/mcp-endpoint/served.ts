@@ -31,6 +31,15 @@ export const documents = `
     },
   });`;
 
+/** Asks for a word, and returns its length. */
+export const asking = `
+  import { createAction } from "latchkey/scripts";
+  export default createAction({ description: "Asks.", exec: async (nango: any) => {
+    const { it } = await nango.askClient({ it: { kind: "form", message: "Word?",
+      schema: { type: "object", properties: { word: { type: "string" } } } } });
+    return it.content.word.length;
+  } });`;
+
 export const scripts: Scripts = { "actions/count.ts": count, "syncs/documents.ts": documents };
 
 type ServedOptions = NonNullable<Parameters<typeof connecting>[0]>;
