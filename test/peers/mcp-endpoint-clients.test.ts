@@ -7,7 +7,7 @@ import { Scope } from "../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
 import { PolicyService } from "../../src/gen/latchkey/v1/policy_pb.ts";
 import { call, connect, create, peerAndSidecar } from "../cases/mcp/connected-peer.ts";
-import { callTool, follow, served } from "../cases/mcp-endpoint/served.ts";
+import { callTool, follow, integration, served } from "../cases/mcp-endpoint/served.ts";
 import { holdPolicy, patient } from "../support/approvals/holding.ts";
 import { result } from "../support/peers/mcp-peer.ts";
 import { notion } from "../support/peers/mcp-vendors.ts";
@@ -20,6 +20,8 @@ const tool = "sandbox-files_count";
 interface ClientRun {
   readonly tools: readonly string[];
   readonly links: readonly string[];
+  /** URI of the resource that has changed. */
+  readonly updated?: string | undefined;
   // biome-ignore lint/suspicious/noExplicitAny: a test says itself what it expects of a result.
   readonly result: any;
 }
@@ -57,7 +59,7 @@ async function run(
     child.stdin.write("done\n");
   }
   if (found.result === undefined) throw new Error(`no result: ${errors.join("")}`);
-  return { tools: found.tools ?? [], links, result: found.result };
+  return { tools: found.tools ?? [], links, updated: found.updated, result: found.result };
 }
 
 const officialProgram = fileURLToPath(new URL("clients/mcp-endpoint.mjs", import.meta.url));
@@ -70,10 +72,24 @@ const clients = [
   ["a client in Python over raw HTTP, of 2026-07-28", "python", ["python3", raw], "modern"],
 ] as const;
 
+/** Saves the records of the only connection. */
+async function runSync(all: Connecting): Promise<void> {
+  const [connection] = await all.connections();
+  const body = { provider_config_key: integration, connection_id: connection?.connection_id, syncs: ["documents"] };
+  expect((await all.sidecar.rest("POST", "/sync/trigger", { body })).status).toBe(200);
+}
+
 for (const [name, need, command, era] of clients) {
   it.skipIf(lacks(need))(`gives ${name} tools, a link, and the result after it`, async () => {
     const all = await served();
-    const { tools, links, result } = await run(all, command, { ERA: era }, (link) => follow(all, link));
+    // Subscriptions of 2026-07-28 have tests of their own, on raw HTTP.
+    const uri = `latchkey://records/${integration}/Document`;
+    const follows = need === "clients" && era === "older";
+    const given = { ERA: era, ...(follows && { FOLLOWS: uri }) };
+    const found = await run(all, command, given, (link) => (link === uri ? runSync(all) : follow(all, link)));
+    const { tools, result, updated } = found;
+    const links = found.links.filter((link) => link !== uri);
+    expect(updated).toBe(follows ? uri : undefined);
     expect(tools).toContain(tool);
     expect(links).toHaveLength(1);
     expect(result).toMatchObject({ structuredContent: { count: expect.any(Number) } });

@@ -4,9 +4,9 @@ import { createInterface } from "node:readline";
 import { Client as ModernClient, StreamableHTTPClientTransport as ModernTransport } from "@modelcontextprotocol/client";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { UrlElicitationRequiredError } from "@modelcontextprotocol/sdk/types.js";
+import { ResourceUpdatedNotificationSchema, UrlElicitationRequiredError } from "@modelcontextprotocol/sdk/types.js";
 
-const { ADDRESS, KEY, ERA, TOOL, ARGUMENTS, WAITS } = process.env;
+const { ADDRESS, KEY, ERA, TOOL, ARGUMENTS, WAITS, FOLLOWS } = process.env;
 const requestInit = { headers: { authorization: `Bearer ${KEY}` } };
 const info = { name: "tester", version: "1" };
 const capabilities = { elicitation: { url: {} } };
@@ -27,7 +27,18 @@ async function older() {
     await lines.next();
     tell({ result: await client.callTool(call) });
   }
+  if (FOLLOWS !== undefined) await followed(client);
   return client;
+}
+
+/** Subscribes to a resource, and waits until it has changed. */
+async function followed(client) {
+  const { promise, resolve } = Promise.withResolvers();
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => resolve(params.uri));
+  await client.subscribeResource({ uri: FOLLOWS });
+  tell({ link: FOLLOWS });
+  await lines.next();
+  tell({ updated: await promise });
 }
 
 async function modern() {
