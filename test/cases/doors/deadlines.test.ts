@@ -84,7 +84,8 @@ async function expectEnded(running: Running, all: Readonly<Record<string, Silenc
   await sleep(3_000);
   const files = openFiles(running);
   await sleep(withinMs);
-  expect([...open]).toEqual([]);
+  // A busy machine closes them a little later.
+  await expect.poll(() => [...open], { timeout: 10_000 }).toEqual([]);
   // No client has closed its side, and still the process holds none of the connections.
   expect(files - openFiles(running)).toBeGreaterThanOrEqual(stops.length);
   await expectUnharmed(running, "silence");

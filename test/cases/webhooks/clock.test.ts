@@ -70,7 +70,7 @@ test("a delivery waits no longer than planned, although the clock went back", as
   // Noticed, and then waited for from the beginning.
   await sleep(1_500);
   now += 6_500;
-  await application.got(2, 5_000);
+  await application.got(2);
   await expect.poll(() => sidecar.metric("latchkey_outbox_forwards")).toBe(0);
 });
 
@@ -86,7 +86,7 @@ test("an untried delivery is sent at once after a start, although the clock went
   now -= 5 * hour;
   application.answer = (_, response) => void response.end();
   await stopping;
-  await application.got(2, 8_000);
+  await application.got(2);
 });
 
 test("W08 a message that comes again within a day is not forwarded again, though its notification is kept for an hour", async () => {

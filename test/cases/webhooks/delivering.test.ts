@@ -49,7 +49,7 @@ test("W03 an application that is down for 26 hours gets everything once it is up
   up.answer = (_, response) => void setTimeout(() => response.end(), 20);
   expect(await sidecar.metric("latchkey_outbox_forwards")).toBe(40);
   now += 18 * hour;
-  const seen = await up.got(40, 20_000);
+  const seen = await up.got(40);
   expect(new Set(seen.map(({ headers }) => headers["webhook-id"])).size).toBe(40);
   expect(up.atOnce()).toBeLessThanOrEqual(5);
   await expect.poll(() => sidecar.metric("latchkey_outbox_forwards")).toBe(0);
@@ -143,7 +143,7 @@ test("W07 an application that accepts and never answers is cut off in time, and 
   const { attempts } = await onlyForward(receiving);
   expect(attempts[0]).toMatchObject({ status: 0, error: "deadline" });
   receiving.application.answer = (_, response) => void response.end();
-  await receiving.application.got(2, 10_000);
+  await receiving.application.got(2);
   await stateBecomes(receiving, State.DELIVERED);
 });
 
@@ -334,7 +334,7 @@ test("W25 a hundred dead overrides, each with more waiting than may be under way
   for (let n = 1; n <= 5; n += 1) {
     await notifyOf(uri, n, { "x-cal-channel-id": "alive" });
     // The dead ones are waited for three times as long.
-    await application.got(n, 5_000);
+    await application.got(n);
   }
 });
 

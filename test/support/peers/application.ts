@@ -35,7 +35,7 @@ export async function startApplication({ port = 0 } = {}): Promise<Application> 
     seen,
     atOnce: () => most,
     answer: (_: Delivered, response: ServerResponse) => void response.end("{}"),
-    async got(count: number, withinMs = 10_000) {
+    async got(count: number, withinMs = 30_000) {
       for (const until = Date.now() + withinMs; seen.length < count; await sleep(5)) {
         if (Date.now() > until) throw new Error(`${seen.length} of ${count} forwards came within ${withinMs} ms`);
       }

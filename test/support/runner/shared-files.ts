@@ -9,12 +9,12 @@ const rooms = [
   "unit/{auth,base,broker,config,core,data-plane,edge,forward-proxy,providers,relay,tracing}",
   "cases/{access-sessions,approvals,control-plane,credentials,egress,flows,forward-proxy,identities,import}",
   "cases/{mcp,mcp-endpoint,oauth,policies,providers,proxy,quotas,records,rest,revocations,sandbox,webhooks}",
-  "cases/{edges,grpc,pages,refresh,store,syncs}",
+  "cases/{cli,dashboard,edges,grpc,pages,refresh,store,syncs}",
 ];
 
 /**
- * Files of these rooms that measure memory or the event loop, set their clock ahead (IDs of a process never go back), or
- * are so long that they have to start first.
+ * Files of these rooms that measure memory or the event loop, change the folder of the process, set their clock ahead
+ * (IDs of a process never go back), or are so long that they have to start first.
  */
 const apart = [
   "unit/base/{node,loop}/**",
@@ -25,6 +25,8 @@ const apart = [
   "cases/webhooks/delivering.test.ts",
   "cases/grpc/{watch,calls,deadlines}.test.ts",
   "cases/refresh/{kinds,refresh,short-lived}.test.ts",
+  "cases/cli/{dev,program,scripts,verbs}.test.ts",
+  "cases/dashboard/every-page.test.ts",
   "cases/store/backup.test.ts",
   "cases/syncs/{live,scripts}.test.ts",
 ];
