@@ -6,6 +6,7 @@ import { createConnectSweep } from "../../../../src/broker/connect/expired-sessi
 import {
   ConnectOutcomeSchema,
   McpAnswerSchema,
+  McpSubscriptionsSchema,
   PendingAuthorizationSchema,
 } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { ConnectSessionSchema } from "../../../../src/gen/latchkey/v1/connect_session_pb.ts";
@@ -15,7 +16,7 @@ it("deletes expired sessions with their secondary keys, and keeps the others", a
   const world = testWorld();
   const store = await openTestStore(world);
   const collections = createCollections(store, { fieldsOf: () => [] });
-  const { connectSessions, pendingAuthorizations, connectOutcomes, mcpAnswers } = collections;
+  const { connectSessions, pendingAuthorizations, connectOutcomes, mcpAnswers, mcpSubscriptions } = collections;
   const sweep = createConnectSweep({ store, collections, world });
   const { signal } = new AbortController();
   const begin = async (count: number, name: string) => {
@@ -36,6 +37,10 @@ it("deletes expired sessions with their secondary keys, and keeps the others", a
       ...mcpAnswers.change({
         before: undefined,
         after: create(McpAnswerSchema, { questionHash: `${name}${i}`, createdAt }),
+      }),
+      ...mcpSubscriptions.change({
+        before: undefined,
+        after: create(McpSubscriptionsSchema, { callerHash: name, sessionHash: `${i}`, createdAt }),
       }),
     ]);
     await store.commit(changes.flat());
@@ -58,6 +63,9 @@ it("deletes expired sessions with their secondary keys, and keeps the others", a
   await sweep(signal);
   expect(await left()).toEqual([1, 1, 0, 0]);
   world.advance(30 * 60_000);
+  await sweep(signal);
+  expect((await mcpSubscriptions.page({ under: [], limit: 10_000 })).length).toBe(1_201);
+  world.advance(24 * 3_600_000);
   await sweep(signal);
   const keys = (await store.list({ from: "", to: "\u{10ffff}", limit: 10_000 })).map(({ key }) => key);
   expect(keys.filter((key) => /^(connect|pending|mcp)-/.test(key))).toEqual([]);
