@@ -47,7 +47,7 @@ export interface FrontResponse
 
 /**
  * Rejects requests that `node:http` accepts and a relay must not: those that the next parser could read differently.
- * Returns the reason, or undefined. HTTP/2 does its own framing, and nghttp2 has checked the head.
+ * Returns the reason, or undefined. HTTP/2 does its own framing, and `callerHeadOf` has checked the head.
  */
 export const mistakeInFraming = (request: FrontHead): string | undefined =>
   request instanceof StreamRequest ? mistakeInMethod(request.method) : mistakeInHttp1(request);

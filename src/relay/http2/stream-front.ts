@@ -115,15 +115,15 @@ export class StreamRequest implements StreamOwner, LiveMember {
   // What the stream calls.
 
   onFields(block: FieldBlock, isEnd: boolean): void {
-    if (block.isTooLarge) this.stream.reset(errorCodes.enhanceYourCalm);
-    else if (!isEnd || !areCallerTrailers(block)) this.stream.reset(errorCodes.protocolError);
+    if (block.isTooLarge) this.stream.refuse(errorCodes.enhanceYourCalm);
+    else if (!isEnd || !areCallerTrailers(block)) this.stream.refuse(errorCodes.protocolError);
     else this.rawTrailers = block.fields.map(withoutBlanks);
   }
 
   onContent(content: Buffer): boolean {
     this.#received += content.length;
     if (this.#contentLength !== undefined && this.#received > this.#contentLength) {
-      this.stream.reset(errorCodes.protocolError);
+      this.stream.refuse(errorCodes.protocolError);
       return true;
     }
     if (content.length === 0) return true;
@@ -134,7 +134,7 @@ export class StreamRequest implements StreamOwner, LiveMember {
 
   onEnd(): void {
     if (this.#contentLength !== undefined && this.#received !== this.#contentLength) {
-      this.stream.reset(errorCodes.protocolError);
+      this.stream.refuse(errorCodes.protocolError);
       return;
     }
     this.complete = true;

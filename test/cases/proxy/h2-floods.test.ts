@@ -16,7 +16,13 @@ import {
 
 /** The floods of grpc-floods, against the data listener. */
 
-const { NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM, NGHTTP2_PROTOCOL_ERROR, NGHTTP2_REFUSED_STREAM } = http2.constants;
+const {
+  NGHTTP2_CANCEL,
+  NGHTTP2_ENHANCE_YOUR_CALM,
+  NGHTTP2_FLOW_CONTROL_ERROR,
+  NGHTTP2_PROTOCOL_ERROR,
+  NGHTTP2_REFUSED_STREAM,
+} = http2.constants;
 
 /** The head of a request through the proxy. */
 const headOf = ({ proxyHeaders }: ProxiedSidecar, path = "/proxy/x"): Buffer =>
@@ -106,6 +112,60 @@ it("G13 closes a connection to the data listener that begins malformed requests,
   });
   expect(peer.reset(1)).toBe(NGHTTP2_PROTOCOL_ERROR);
   expect(provider.connections).toHaveLength(0);
+});
+
+it("G13 closes a connection to the data listener whose client has its streams reset for breaking rules", async () => {
+  const { data, away, proxyHeaders } = await attacked();
+  const headers = Object.entries(proxyHeaders);
+  const head = (stream: number, more: Readonly<Record<string, string>> = {}) =>
+    frame("headers", {
+      stream,
+      flags: flags.endHeaders,
+      payload: Buffer.concat([
+        // `:method: POST` and `:scheme: http` of the static table.
+        Buffer.from([0x83, 0x86]),
+        ...[
+          [":path", "/connections"],
+          [":authority", "localhost"],
+          ["content-type", "application/json"],
+        ].map(([name = "", value = ""]) => literal(name, value)),
+        ...[...headers, ...Object.entries(more)].map(([name, value]) => literal(name, value)),
+      ]),
+    });
+  const trailers = (stream: number, name: string, set: number) =>
+    frame("headers", { stream, flags: flags.endHeaders | set, payload: literal(name, "x") });
+  const content = (stream: number, text: string, set = 0) =>
+    frame("data", { stream, flags: set, payload: Buffer.from(text) });
+  const kinds: Record<string, (stream: number) => readonly Uint8Array[]> = {
+    "WINDOW_UPDATE by 0": (stream) => [head(stream), frame("windowUpdate", { stream, payload: uint32(0) })],
+    "too large a window": (stream) => [head(stream), frame("windowUpdate", { stream, payload: uint32(2 ** 31 - 1) })],
+    "trailers without an end": (stream) => [head(stream), trailers(stream, "a", 0)],
+    "trailers that are none": (stream) => [head(stream), trailers(stream, ":path", flags.endStream)],
+    "more than the length": (stream) => [head(stream, { "content-length": "1" }), content(stream, "{}")],
+    "less than the length": (stream) => [
+      head(stream, { "content-length": "9" }),
+      content(stream, "{}", flags.endStream),
+    ],
+  };
+  for (const [kind, break_] of Object.entries(kinds)) {
+    const peer = await openFrames(data);
+    let streams = 0;
+    await away(peer, async () => {
+      while (streams < 3_000 && !peer.socket.closed) {
+        for (let i = 0; i < 50; i += 1) peer.send(...break_(2 * streams++ + 1));
+        // No more at a time than the session takes: a refused stream would count, too.
+        await peer.until(() => peer.count("reset") >= streams || peer.goaway() !== undefined);
+      }
+    });
+    const isOfWindow = kind === "too large a window";
+    const code = isOfWindow ? NGHTTP2_FLOW_CONTROL_ERROR : NGHTTP2_PROTOCOL_ERROR;
+    expect([kind, peer.goaway(), peer.reset(1), peer.reset(1_601)]).toEqual([
+      kind,
+      NGHTTP2_ENHANCE_YOUR_CALM,
+      code,
+      code,
+    ]);
+  }
 });
 
 it("G13 serves a hundred streams of a connection at a time, and refuses further ones", async () => {

@@ -19,7 +19,7 @@ const isTarget = /^[\x21-\x7e\x80-\xff]+$/;
 const isScheme = /^[A-Za-z][A-Za-z0-9+\-.]*$/;
 /** RFC 9113, 8.3.1: without a user. */
 const isAuthority = /^[!$%&'()*+,\-.:;=[\]_~0-9A-Za-z]+$/;
-const isLength = /^[0-9]{1,15}$/;
+const isLength = /^(?:0|[1-9][0-9]{0,14})$/;
 
 /** Fields that `node:http` does not join either: the first value counts. */
 const singleNames = [

@@ -91,9 +91,6 @@ export abstract class FramedConnection implements FrameHandler, StreamConnection
   /** The peer begins no further streams, or answers none beyond this one. */
   protected abstract takeGoaway(lastStreamId: number, code: number): void;
   protected abstract writeGoaway(code: number): void;
-  /** The peer resets a stream that is open. */
-  protected noteReset(): void {}
-
   get initialSendWindow(): number {
     return this.peer.initialWindow;
   }
@@ -185,7 +182,7 @@ export abstract class FramedConnection implements FrameHandler, StreamConnection
     } else {
       this.consumed(padding);
       this.#dataStream = undefined;
-      stream.reset(errorCodes.flowControlError);
+      stream.refuse(errorCodes.flowControlError);
     }
   }
 
@@ -273,8 +270,8 @@ export abstract class FramedConnection implements FrameHandler, StreamConnection
     }
     const stream = this.known(streamId, "WINDOW_UPDATE");
     if (stream === undefined) return;
-    if (increment === 0) stream.reset(errorCodes.protocolError);
-    else if (!stream.growSendWindow(increment)) stream.reset(errorCodes.flowControlError);
+    if (increment === 0) stream.refuse(errorCodes.protocolError);
+    else if (!stream.growSendWindow(increment)) stream.refuse(errorCodes.flowControlError);
     else this.#waiting.sendOf(stream);
   }
 
@@ -334,6 +331,8 @@ export abstract class FramedConnection implements FrameHandler, StreamConnection
   }
 
   // What streams call.
+
+  noteReset(): void {}
 
   writeFields(streamId: number, fields: readonly string[], isEnd: boolean, sensitive: readonly string[]): void {
     const most = bytesFor(fields);

@@ -8,7 +8,7 @@ import { type StreamOwner, WireStream } from "./wire-stream.ts";
 export interface ServedConnectionOwner extends FramedConnectionOwner {
   /** A client begins a stream: call `accept` or `refuse`, at once. */
   onRequest(streamId: number, block: FieldBlock, isEnd: boolean): void;
-  /** A client has reset a stream that was open. */
+  /** A client has reset a stream that was open, or has broken a rule so that we reset it. */
   onReset(): void;
 }
 
@@ -17,6 +17,9 @@ interface ServedConnectionOptions extends FramedConnectionOptions {
   /** The limits that the client is told. */
   readonly maxStreams: number;
 }
+
+/** Clients number their streams without gaps: ranges beyond these are not remembered. */
+const maxSkipped = 16;
 
 /** The server side of an HTTP/2 connection. */
 export class ServedConnection extends FramedConnection {
@@ -27,6 +30,8 @@ export class ServedConnection extends FramedConnection {
   /** The highest stream that the client has begun, and the highest that is served. */
   #lastId = 0;
   #lastServed = 0;
+  /** Numbers that the client has passed over, in ranges. */
+  readonly #skipped: { readonly from: number; readonly to: number }[] = [];
   /** The client was told which stream is the last: further streams are ignored (RFC 9113, 6.8). */
   #isLeaving = false;
 
@@ -109,17 +114,22 @@ export class ServedConnection extends FramedConnection {
     return undefined;
   }
 
-  protected override noteReset(): void {
+  override noteReset(): void {
     this.#owner.onReset();
   }
 
   protected expectBlock(streamId: number): void {
     if (streamId % 2 === 0) throw protocolError("a client begins a stream with a number of the server");
+    // RFC 9113, 5.1.1. HEADERS of a stream that was open may have crossed our reset.
+    const wasSkipped = this.#skipped.some(({ from, to }) => streamId >= from && streamId <= to);
+    if (wasSkipped) throw protocolError("a client begins a stream with a number below its last one");
   }
 
   protected takeBlock(streamId: number, block: FieldBlock, isEnd: boolean): void {
     // A frame that has crossed the end of its stream.
     if (streamId <= this.#lastId) return;
+    const next = this.#lastId === 0 ? 1 : this.#lastId + 2;
+    if (streamId > next && this.#skipped.length < maxSkipped) this.#skipped.push({ from: next, to: streamId - 2 });
     this.#lastId = streamId;
     if (!this.#isLeaving) this.#owner.onRequest(streamId, block, isEnd);
   }

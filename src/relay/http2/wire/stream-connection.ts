@@ -13,6 +13,8 @@ export interface StreamConnection {
   writeData(streamId: number, content: Buffer): void;
   writeEnd(streamId: number): void;
   writeReset(streamId: number, code: number): void;
+  /** The peer resets a stream that is open, or breaks a rule so that we reset it. */
+  noteReset(): void;
   writeWindowUpdate(streamId: number, increment: number): void;
   /** Received bytes of DATA that no longer take memory. */
   consumed(length: number): void;

@@ -120,6 +120,13 @@ export class WireStream implements SendingStream {
     this.abandon(code);
   }
 
+  /** Resets the stream because the peer broke a rule. Counted like a reset by the peer: it costs the peer as little. */
+  refuse(code: number): void {
+    const wasOpen = !this.isClosed;
+    this.reset(code);
+    if (wasOpen) this.#connection.noteReset();
+  }
+
   /** Keeps what comes until `resume`. */
   pause(): void {
     this.#isPaused = true;

@@ -50,6 +50,7 @@ it.each<[string, string[]]>([
   ["8.1.1: a length without a body", [...usual, "content-length", "3"]],
   ["8.1.1: two lengths", [...usual, "content-length", "0", "content-length", "0"]],
   ["8.1.1: a length that is no number", [...usual, "content-length", "+0"]],
+  ["a length with a leading zero", [...usual, "content-length", "00"]],
   ["two hosts", [...usual, "host", "a", "host", "a"]],
   ["8.5: CONNECT with a path", [":method", "CONNECT", ":authority", "a:443", ":path", "/"]],
   ["8.5: CONNECT without an authority", [":method", "CONNECT", "host", "a:443"]],

@@ -139,6 +139,7 @@ it.each<[string, number, readonly Buffer[]]>([
   ["5.1: DATA behind END_STREAM", streamClosed, [head(1), data(1, "y")]],
   ["5.1: HEADERS behind END_STREAM", streamClosed, [head(1), head(1)]],
   ["5.1.1: a client begins a stream with an even number", protocolError, [head(2)]],
+  ["5.1.1: HEADERS on a number that was passed over", protocolError, [head(5), head(7), head(3)]],
   ["5.1.1: DATA on a number that was passed over by none", protocolError, [head(1), data(3, "x")]],
   ["6.1: DATA on stream 0", protocolError, [data(0, "x")]],
   [
@@ -232,7 +233,6 @@ it.each<[string, readonly Buffer[], readonly string[]]>([
     ["1 request 5 end"],
   ],
   ["5.1.1: numbers that are passed over", [head(5), head(9)], ["5 request 4 end", "9 request 4 end"]],
-  ["5.1: HEADERS on a stream that was passed over", [head(5), head(3)], ["5 request 4 end"]],
   ["6.5.2: pushes on and off, and unknown settings", [settings([2, 1], [2, 0], [99, 1])], ["settings"]],
   ["6.8: GOAWAY, for pushes that do not exist", [frame("goaway", { payload: Buffer.alloc(8) })], ["goaway 0 0"]],
 ])("%s is accepted, in one piece and byte by byte", (_name, frames, expected) => {
@@ -300,6 +300,23 @@ it("8.1: takes every reset of a client for its leaving, also NO_ERROR and behind
   read(frame("reset", { stream: 1, payload: uint32(0) }), frame("reset", { stream: 3, payload: uint32(8) }));
   expect(seen).toEqual(["reset", "1 closed 0", "reset", "3 closed 8"]);
   expect([connection.queuedBytes, connection.openStreams]).toEqual([0, 0]);
+});
+
+it("10.5: counts its resets for broken rules like those of the client, once for each stream", () => {
+  const { read, seen, stream, sent } = begun();
+  const counted = () => seen.filter((text) => text === "reset").length;
+  read(head(1, 4), ...Array.from({ length: 7 }, () => data(1, Buffer.alloc(16_000))));
+  expect(counted()).toBe(1);
+  read(head(3), frame("windowUpdate", { stream: 3, payload: uint32(0) }));
+  read(head(5), frame("windowUpdate", { stream: 5, payload: uint32(2 ** 31 - 1) }));
+  expect(counted()).toBe(3);
+  read(head(7), head(9));
+  stream(7).refuse(protocolError);
+  stream(7).refuse(protocolError);
+  stream(9).reset(errorCodes.cancel);
+  expect(counted()).toBe(4);
+  const resets = sent().filter((text) => text.startsWith("reset"));
+  expect(resets).toEqual([3, 1, 3, 1, 8].map((code, i) => `reset ${2 * i + 1} 0 ${uint32(code).toString("hex")}`));
 });
 
 it("6.9: sends as much as both windows allow, and the end after the rest", () => {
