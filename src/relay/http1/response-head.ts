@@ -13,6 +13,8 @@ export interface ResponseHead {
   /** Idle timeout of the connection, if the provider has sent one. */
   readonly idleSeconds: number | undefined;
   readonly isHttp2?: boolean;
+  /** Over HTTP/2: nothing follows the head. */
+  readonly isAll?: boolean;
   /**
    * Status line and `fields` without the notable ones, as unchanged lines; undefined if the fields are only available
    * separately.

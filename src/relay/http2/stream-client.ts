@@ -25,6 +25,7 @@ export class Http2Client implements ClientSide, RequestReader, ResponseWriter {
   #exchange: Exchange | undefined;
   #fieldsOf: ((trailers: readonly string[]) => readonly string[]) | undefined;
   #isOver = false;
+  #hasContent = false;
 
   constructor(request: StreamRequest, response: StreamResponse, answering: AnswerRules) {
     this.#request = request;
@@ -78,10 +79,17 @@ export class Http2Client implements ClientSide, RequestReader, ResponseWriter {
     }
     this.#response.headersSent = true;
     this.#response.statusCode = status;
-    stream.sendFields(fields, framing === "none" || framing === 0 || isBodiless(status), neverIndexed);
+    this.#hasContent = framing !== "none" && framing !== 0 && !isBodiless(status);
+    // Over HTTP/2, the end and trailers may follow any head.
+    const isEnd = !this.#hasContent && (head.isHttp2 !== true || head.isAll === true);
+    stream.sendFields(fields, isEnd, neverIndexed);
   }
 
   onContent(content: Buffer, release: (() => void) | undefined): boolean {
+    if (!this.#hasContent) {
+      release?.();
+      return true;
+    }
     // Lent buffers are shared by all responses: one that is not read must not keep them.
     const takesMore = this.#request.stream.write(content, true);
     release?.();

@@ -167,6 +167,9 @@ export class StreamExchange implements Exchange, StreamOwner, LiveMember {
   }
 
   onClosed(code: number): void {
+    // Node's server may send NO_ERROR in place of END_STREAM when the request was not read. Only a length shows that
+    // such a response is complete.
+    if (code === errorCodes.noError && this.#hasAnswered && this.#received === this.#framing) this.onEnd();
     const hasBegun = this.#hasAnswered || this.#informational > 0;
     const refused = this.#isOver || hasBegun ? undefined : { streamId: this.#stream.id, code };
     const isContinued = this.#carrying.over(this, refused);
@@ -200,5 +203,8 @@ export class StreamExchange implements Exchange, StreamOwner, LiveMember {
 const none: readonly string[] = [];
 const usualSecrets = ["authorization"];
 
-const failureOfReset = (resetCode: number): RelayFailure =>
-  new RelayFailure("closed", `the provider reset the stream (${errorName(resetCode)})`, { resetCode });
+/** A client would take NO_ERROR for the end of a complete response. */
+const failureOfReset = (code: number): RelayFailure =>
+  new RelayFailure("closed", `the provider reset the stream (${errorName(code)})`, {
+    resetCode: code === errorCodes.noError ? errorCodes.internalError : code,
+  });

@@ -84,6 +84,7 @@ export function headOfStream({ block, isHead, isAll }: StreamAnswerHead): Respon
     keepsAlive: true,
     idleSeconds: undefined,
     isHttp2: true,
+    isAll,
   };
 }
 

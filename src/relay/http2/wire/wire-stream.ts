@@ -38,6 +38,8 @@ export class WireStream implements SendingStream {
   /** No frame of this stream follows, in either direction. */
   isClosed = false;
   #hasReportedEnd = false;
+  /** The peer reset the stream without END_STREAM: `onClosed` follows the content. */
+  #lacksEnd = false;
   #hasReportedClose = false;
   #isPaused = false;
   /** Content that came while the owner wanted none; the last piece may have room for more. */
@@ -219,14 +221,14 @@ export class WireStream implements SendingStream {
   }
 
   receiveReset(code: number): void {
-    // The peer has sent all, and only wants no more of ours (RFC 9113, 8.1). Node's server sends NO_ERROR even instead of
-    // END_STREAM when the request was not read, so that its clients take NO_ERROR for the end. A client that resets has
-    // left.
+    // The peer has sent all, and only wants no more of ours (RFC 9113, 8.1): what has come before is given on, also if
+    // END_STREAM is missing, but then without an end. A client that resets has left.
     if (this.#connection.isServer || (!this.isRemoteEnded && code !== errorCodes.noError)) {
       this.abandon(code);
       return;
     }
     this.#dropToSend();
+    this.#lacksEnd = !this.isRemoteEnded;
     this.isRemoteEnded = true;
     this.#close(code);
     if (this.#receivedBytes === 0) this.#reportEnd();
@@ -329,7 +331,7 @@ export class WireStream implements SendingStream {
     if (trailers !== undefined) this.#owner.onFields(trailers, true);
     if (this.#hasReportedEnd) return;
     this.#hasReportedEnd = true;
-    this.#owner.onEnd();
+    if (!this.#lacksEnd) this.#owner.onEnd();
     this.#reportClosed();
   }
 

@@ -449,13 +449,19 @@ it("6.8: ends the streams that a GOAWAY excludes, as refused", () => {
   expect(seen).toEqual(["goaway 1 0", "3 closed 7"]);
 });
 
-it("8.1: takes NO_ERROR for the end of a response, and any other reset for a cut", () => {
+it("8.1: gives the content before NO_ERROR on, with an end only behind END_STREAM", () => {
   const paused = begun();
   paused.takesMore.set(1, false);
-  paused.read(head(1), data(1, "a"), data(1, "b"), frame("reset", { stream: 1, payload: uint32(0) }));
+  paused.read(head(1), data(1, "a"), data(1, "b", 1), frame("reset", { stream: 1, payload: uint32(0) }));
   paused.takesMore.set(1, true);
   paused.stream.resume();
   expect(paused.seen).toEqual(["1 fields :status 200", "1 content 1", "1 content 1", "1 end", "1 closed 0"]);
+  const unended = begun();
+  unended.takesMore.set(1, false);
+  unended.read(head(1), data(1, "a"), data(1, "b"), frame("reset", { stream: 1, payload: uint32(0) }));
+  unended.takesMore.set(1, true);
+  unended.stream.resume();
+  expect(unended.seen).toEqual(["1 fields :status 200", "1 content 1", "1 content 1", "1 closed 0"]);
   const cut = begun();
   cut.read(head(1), data(1, "a"), frame("reset", { stream: 1, payload: uint32(2) }));
   expect(cut.seen).toEqual(["1 fields :status 200", "1 content 1", "1 closed 2"]);
