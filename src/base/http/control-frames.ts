@@ -2,6 +2,8 @@ import type { Http2Session } from "node:http2";
 
 const windowMs = 10_000;
 const maxFrames = 1_000;
+/** A session changes its settings a few times in its life. */
+const maxSettings = 100;
 /** A PING response has 17 bytes, 39 with TLS: a peer that gets more per frame gets other data as well. */
 const bytesOfAnswer = 64;
 
@@ -14,12 +16,21 @@ export function limitControlFrames(session: Http2Session, onFlood: () => void): 
   const takeOf = () => {
     if (!session.destroyed) take();
   };
+  const takeSettings = createSettingsLimit(onFlood);
   session.on("ping", takeOf);
-  session.on("remoteSettings", takeOf);
+  session.on("remoteSettings", () => {
+    if (!session.destroyed) takeSettings();
+  });
 }
 
+/** Returns a function to call for each SETTINGS frame: a change of the window may cause a frame on every stream. */
+export const createSettingsLimit = (onFlood: () => void): (() => void) => createLimit(maxSettings, () => 0, onFlood);
+
 /** Returns a function to call for each control frame of a peer. `bytesWritten`: to the peer, of any kind. */
-export function createFrameLimit(bytesWritten: () => number, onFlood: () => void): () => void {
+export const createFrameLimit = (bytesWritten: () => number, onFlood: () => void): (() => void) =>
+  createLimit(maxFrames, bytesWritten, onFlood);
+
+function createLimit(most: number, bytesWritten: () => number, onFlood: () => void): () => void {
   let since = performance.now();
   let count = 0;
   let sentBefore = 0;
@@ -33,7 +44,7 @@ export function createFrameLimit(bytesWritten: () => number, onFlood: () => void
   return () => {
     if (performance.now() - since > windowMs) begin();
     count += 1;
-    if (count <= maxFrames) return;
+    if (count <= most) return;
     if (bytesWritten() - sentBefore > count * bytesOfAnswer) begin();
     else onFlood();
   };

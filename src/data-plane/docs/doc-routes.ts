@@ -16,7 +16,7 @@ export const docRoutes: readonly Route[] = [
     scope: undefined,
     isPublic: true,
     browser: "page",
-    answer: async () => (await import("./errors-page.ts")).errorsPage(),
+    answer: errors,
   },
   { method: "GET", path: openApiPath, scope: undefined, browser: "page", answer: openApi },
 ];
@@ -24,11 +24,27 @@ export const docRoutes: readonly Route[] = [
 /** Beside the bundle, and in a checkout. */
 const openApiFiles = ["./openapi.json", "../../../docs/openapi.json"];
 
+/** Loaded once, so that responses which wait for slow clients share the bytes. */
+let openApiBytes: Buffer | undefined;
+let errorsAnswer: RouteAnswer | undefined;
+
+async function errors(): Promise<RouteAnswer> {
+  if (errorsAnswer === undefined) {
+    const { status, body, headers = {} } = (await import("./errors-page.ts")).errorsPage();
+    errorsAnswer = { status, body: Buffer.from(String(body)), headers };
+  }
+  return errorsAnswer;
+}
+
 async function openApi(): Promise<RouteAnswer> {
+  openApiBytes ??= await readOpenApi();
+  return { status: 200, body: openApiBytes, headers: { "content-type": "application/json; charset=utf-8" } };
+}
+
+async function readOpenApi(): Promise<Buffer> {
   const file = openApiFiles.map((path) => new URL(path, import.meta.url)).find((url) => existsSync(url));
   if (file === undefined) throw new Error("openapi.json is missing: run npm run generate");
-  const body = await readFile(file, "utf8");
-  return { status: 200, body, headers: { "content-type": "application/json; charset=utf-8" } };
+  return readFile(file);
 }
 
 /** Answers the root of the data listener: a page for a person, JSON for a program. */

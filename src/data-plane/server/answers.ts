@@ -154,10 +154,10 @@ export function createDoorAnswers({ door, sockets, isDraining, endless, world }:
     },
     textOfAnswer(given) {
       const { status, headers } = given;
-      if (headers === undefined) return { status, headers: jsonHeaders, body: bodyIn(given) };
+      if (headers === undefined) return { status, headers: jsonHeaders, body: String(bodyIn(given)) };
       // Same check as `setHeader`, which the fast path does not use.
       for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value);
-      return { status, headers: { "content-type": json, ...headers, ...ownHeaders }, body: bodyIn(given) };
+      return { status, headers: { "content-type": json, ...headers, ...ownHeaders }, body: String(bodyIn(given)) };
     },
     options({ request, response }, allowed) {
       const page = pageOf.get(request);
@@ -182,15 +182,16 @@ function headersOf({ status, metadata, retryAfterSeconds, code }: Fault): Answer
   };
 }
 
-function bodyIn({ body, headers }: RouteAnswer): string {
+function bodyIn({ body, headers }: RouteAnswer): string | Buffer {
   if (body === undefined) return "";
+  if (Buffer.isBuffer(body)) return body;
   const isText = headers?.["content-type"] !== undefined && typeof body === "string";
   return isText ? body : JSON.stringify(body);
 }
 
 interface SentAnswer {
   readonly status: number;
-  readonly body: string;
+  readonly body: string | Buffer;
 }
 
 function setAll(response: FrontResponse, fields: Readonly<Record<string, string | readonly string[]>>): void {

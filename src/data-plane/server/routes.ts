@@ -77,7 +77,7 @@ export interface RouteRequest {
 
 export interface RouteAnswer {
   readonly status: number;
-  /** Undefined: no body; text with a content type: as it is; anything else is sent as JSON. */
+  /** Undefined: no body; bytes, which many responses share, or text with a content type: as they are; else JSON. */
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   /** Writes the body piece by piece, in place of `body`. Never rejects. The response ends when it resolves. */

@@ -37,8 +37,9 @@ export interface FrontResponse
   flushHeaders(): void;
   /** Cuts the response off at any point. */
   destroy(): unknown;
-  write(content: string): boolean;
-  end(content?: string): unknown;
+  write(content: string | Buffer): boolean;
+  /** Bytes may be shared by many responses. */
+  end(content?: string | Buffer): unknown;
   on(event: "close", listener: () => void): unknown;
   once(event: "close" | symbol, listener: () => void): this;
   off(event: "close" | symbol, listener: () => void): this;

@@ -16,6 +16,14 @@ export interface RequestReader {
   takeEnd(trailers: readonly string[]): void;
 }
 
+/** The session of requests. */
+export interface StreamRequestOwner {
+  /** Latchkey's own response is complete, and this much of it waits for the client. */
+  hold(request: StreamRequest, bytes: number): void;
+  /** The stream has closed. */
+  over(request: StreamRequest): void;
+}
+
 /** Writes the response of a provider, and is told about the stream in place of listeners. */
 export interface ResponseWriter {
   /** More can be written. */
@@ -39,22 +47,23 @@ export class StreamRequest implements StreamOwner, LiveMember {
   readonly body: "none" | "length" | "chunked";
   /** Whether the whole request has been read. */
   complete: boolean;
-  /** Unread bytes of a complete response, and since when there have been that many. */
+  /** Bytes of Latchkey's own response that wait for the client. */
+  heldBytes = 0;
+  /** Unread bytes of a complete response at the last progress, and its time. */
   unreadBytes = 0;
   unreadSince = 0;
   /** Sees the response of a provider to its end. */
   writer: ResponseWriter | undefined = undefined;
   readonly events = new StreamEvents();
   readonly #contentLength: number | undefined;
-  readonly #onOver: (request: StreamRequest) => void;
+  readonly owner: StreamRequestOwner;
   #received = 0;
   #reader: RequestReader | undefined = undefined;
   #stream: WireStream | undefined = undefined;
   /** The code that the stream has ended with. */
   closeCode: number | undefined = undefined;
 
-  /** `onOver`: the stream has closed. */
-  constructor(head: CallerHead, isEnd: boolean, socket: Socket, onOver: (request: StreamRequest) => void) {
+  constructor(head: CallerHead, isEnd: boolean, socket: Socket, owner: StreamRequestOwner) {
     const { method, url, headers, rawHeaders, contentLength } = head;
     this.socket = socket;
     this.method = method;
@@ -62,7 +71,7 @@ export class StreamRequest implements StreamOwner, LiveMember {
     this.headers = headers;
     this.rawHeaders = rawHeaders as string[];
     this.#contentLength = contentLength;
-    this.#onOver = onOver;
+    this.owner = owner;
     this.complete = isEnd;
     this.body = isEnd || contentLength === 0 ? "none" : contentLength === undefined ? "chunked" : "length";
   }
@@ -149,7 +158,7 @@ export class StreamRequest implements StreamOwner, LiveMember {
 
   onClosed(code: number): void {
     this.closeCode = code;
-    this.#onOver(this);
+    this.owner.over(this);
     // Deferred: the code that ended the response may not be ready for its end within this call.
     process.nextTick(tellClosed, this);
   }
@@ -233,13 +242,18 @@ export class StreamResponse {
     return this.stream.write(typeof content === "string" ? Buffer.from(content) : content, false);
   }
 
-  end(content = ""): this {
+  /** `content`: bytes are shared by many responses, and never change. */
+  end(content: string | Buffer = ""): this {
     if (this.destroyed) return this;
     this.isEnded = true;
-    const hasBody = content !== "" && this.#request.method !== "HEAD";
+    const { stream } = this;
+    const isShared = typeof content !== "string";
+    const hasBody = content.length > 0 && this.#request.method !== "HEAD";
     if (!this.headersSent) this.#respond(this.statusCode, !hasBody);
-    if (hasBody) this.stream.write(Buffer.from(content), false);
-    this.stream.end([]);
+    if (hasBody) stream.write(isShared ? content : Buffer.from(content), false);
+    stream.end([]);
+    const waiting = isShared ? 0 : stream.unsentBytes;
+    if (waiting > 0) this.#request.owner.hold(this.#request, waiting);
     return this;
   }
 

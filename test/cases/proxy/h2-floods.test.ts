@@ -1,5 +1,10 @@
+import { once } from "node:events";
 import http2 from "node:http2";
-import { expect, it } from "vitest";
+import { type AddressInfo, createServer } from "node:net";
+import { expect, it, onTestFinished } from "vitest";
+import { Http2CallerSession } from "../../../src/relay/http2/callers/caller-session.ts";
+import { createCallerSessions } from "../../../src/relay/http2/callers/caller-sessions.ts";
+import { type StreamRequest, StreamResponse } from "../../../src/relay/http2/stream-front.ts";
 import { startHttp2Provider } from "../../support/peers/http2-provider.ts";
 import { type Answering, type ProxiedSidecar, startProvider, startProxied } from "../../support/peers/provider.ts";
 import { expectSentAway } from "../../support/wire/flooding.ts";
@@ -8,6 +13,7 @@ import {
   type FramesPeer,
   flags,
   frame,
+  frameTypes,
   initialWindowSize,
   literal,
   openFrames,
@@ -23,6 +29,8 @@ const {
   NGHTTP2_PROTOCOL_ERROR,
   NGHTTP2_REFUSED_STREAM,
 } = http2.constants;
+
+const mib = 1024 * 1024;
 
 /** The head of a request through the proxy. */
 const headOf = ({ proxyHeaders }: ProxiedSidecar, path = "/proxy/x"): Buffer =>
@@ -225,6 +233,112 @@ it.each([
     peer.socket.destroy();
   },
 );
+
+/** The head of a request without a key. */
+const plainHead = (stream: number, path: string) =>
+  frame("headers", {
+    stream,
+    flags: flags.endHeaders | flags.endStream,
+    payload: Buffer.concat([Buffer.from([0x82, 0x86]), literal(":path", path), literal(":authority", "localhost")]),
+  });
+const grow = (stream: number, by: number) => frame("windowUpdate", { stream, payload: uint32(by) });
+
+it("G14 drops responses that a client reads byte by byte, and no others", async () => {
+  const { promise: session, resolve: began } = Promise.withResolvers<Http2CallerSession>();
+  const serve = (request: StreamRequest) => void new StreamResponse(request).end("x".repeat(300_000));
+  const owner = { maxHeadBytes: 65_536, maxHeadLines: 100, stallMs: 1_000, serve, refuse() {}, closed() {} };
+  const server = createServer((socket) => began(new Http2CallerSession(socket, owner)));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const ended: number[] = [];
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const peer = await openFrames(address, { [initialWindowSize]: 0 }, (received) => {
+    if (received.type === frameTypes.data && (received.flags & flags.endStream) !== 0) ended.push(received.stream);
+  });
+  onTestFinished(() => void peer.socket.destroy());
+  peer.send(grow(0, 10_000_000), ...[1, 3, 5].map((stream) => plainHead(stream, "/")));
+  const beginMs = performance.now();
+  for (let i = 0; i < 10; i += 1) {
+    peer.send(grow(1, 16_384), grow(3, 1), frame("ping", { payload: Buffer.alloc(8) }));
+    await peer.until(() => peer.count("ping") > i);
+    // The time of the test: nothing waits.
+    (await session).sweep(beginMs + 300 * i);
+  }
+  peer.send(grow(1, 300_000));
+  await peer.closed;
+  const { reset } = peer;
+  expect([ended, reset(1), reset(3), reset(5)]).toEqual([
+    [1],
+    undefined,
+    NGHTTP2_ENHANCE_YOUR_CALM,
+    NGHTTP2_ENHANCE_YOUR_CALM,
+  ]);
+});
+
+it("G14 closes a connection to the data listener that changes its window again and again", async () => {
+  const { data, away } = await attacked();
+  const peer = await openFrames(data, { [initialWindowSize]: 0 });
+  peer.send(grow(0, 100_000_000));
+  for (let i = 0; i < 100; i += 1) peer.send(plainHead(2 * i + 1, "/openapi.json"));
+  await peer.until(() => peer.count("headers") === 100);
+  await away(peer, async () => {
+    for (let i = 1; i <= 1_000 && !peer.socket.closed; i += 1) {
+      const answered = peer.count("settings");
+      peer.send(frame("settings", { payload: Buffer.concat([Buffer.from([0, initialWindowSize]), uint32(i)]) }));
+      await peer.until(() => peer.count("settings") > answered || peer.goaway() !== undefined);
+    }
+  });
+  expect(peer.goaway()).toBe(NGHTTP2_ENHANCE_YOUR_CALM);
+  expect(peer.count("settings")).toBeLessThan(200);
+});
+
+it("G14 limits the memory of its own responses that wait, of a session and of all sessions", async () => {
+  const own = "x".repeat(mib);
+  const shared = Buffer.from(own);
+  const sessions = createCallerSessions({
+    maxHeadBytes: 65_536,
+    maxHeadLines: 100,
+    stallMs: 60_000,
+    serve: (request) => void new StreamResponse(request).end(request.url === "/shared" ? shared : own),
+    refuse: () => {},
+  });
+  const server = createServer((socket) => sessions.serve(socket));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    sessions.destroy();
+    server.close();
+  });
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const asking = async (path: string, streams: number) => {
+    const peer = await openFrames(address, { [initialWindowSize]: 0 });
+    for (let i = 0; i < streams; i += 1) peer.send(plainHead(2 * i + 1, path));
+    await peer.until(() => peer.count("headers") + peer.count("reset") >= streams);
+    return peer;
+  };
+  const sharing = await asking("/shared", 100);
+  expect([sharing.count("headers"), sharing.count("reset")]).toEqual([100, 0]);
+  const first = await asking("/own", 6);
+  expect([first.count("headers"), first.count("reset"), first.reset(11)]).toEqual([5, 1, NGHTTP2_REFUSED_STREAM]);
+  const all = [sharing, first];
+  for (let i = 0; i < 11; i += 1) all.push(await asking("/own", 5));
+  // 60 MiB are held by now.
+  const last = await asking("/own", 4);
+  expect(last.count("reset")).toBe(0);
+  const beyond = await asking("/own", 1);
+  await beyond.until(() => beyond.reset(1) !== undefined);
+  expect(beyond.reset(1)).toBe(NGHTTP2_ENHANCE_YOUR_CALM);
+  for (const peer of [...all, last, beyond]) peer.socket.destroy();
+  await expect
+    .poll(async () => {
+      const again = await asking("/own", 5);
+      const resets = again.count("reset");
+      again.socket.destroy();
+      return resets;
+    })
+    .toBe(0);
+});
 
 it("G14 allows bandwidth estimation on the data listener during a response", async () => {
   const provider = await startHttp2Provider((stream) => {

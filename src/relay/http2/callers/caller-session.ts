@@ -1,15 +1,16 @@
 import type { Socket } from "node:net";
-import { createFrameLimit } from "../../../base/http/control-frames.ts";
+import { createFrameLimit, createSettingsLimit } from "../../../base/http/control-frames.ts";
 import { isGone } from "../../../base/http/malformed.ts";
 import { LiveSet } from "../../../base/live-set.ts";
 import { SharedSocket, type SocketReader } from "../../../base/node/shared-socket.ts";
 import { type BatchMember, hasTickEnd, waitsForOthers, writeSoon } from "../../batching.ts";
 import { createSocketSink } from "../socket-sink.ts";
-import { StreamRequest } from "../stream-front.ts";
+import { StreamRequest, type StreamRequestOwner } from "../stream-front.ts";
 import { errorCodes, errorName } from "../wire/error-codes.ts";
 import type { FieldBlock } from "../wire/hpack-decoder.ts";
 import { ServedConnection, type ServedConnectionOwner } from "../wire/served-connection.ts";
 import { callerHeadOf } from "./caller-head.ts";
+import { HeldResponses } from "./held-responses.ts";
 import { ResetLimit } from "./reset-limit.ts";
 import { SessionClock, type SessionProgress } from "./session-clock.ts";
 import { type LeavingSession, SessionGoaway } from "./session-goaway.ts";
@@ -30,17 +31,17 @@ const maxStreams = 100;
 /** Flow-control windows: bytes of requests in transit and unread, for each stream and for the session. */
 const streamWindow = 128 * 1024;
 const sessionWindow = 512 * 1024;
-/** With more bytes of responses that wait for the client, the session takes no new streams. */
-const maxQueuedBytes = 64 * 1024 * 1024;
 /** A client with more unsent bytes is not read from: each of its frames could cause another one of ours. */
 const mostUnsentBytes = 1024 * 1024;
+/** A client must read at least this much of a complete response within `stallMs`, or its rest. */
+const leastReadBytes = 16 * 1024;
 /** How long the client may take to close its side after us; it may have responses to read. */
 const closingMs = 30_000;
 const closingUnusedMs = 2_000;
 
 /** An HTTP/2 session with a client, on its socket. A class: no request may cost a closure. */
 export class Http2CallerSession
-  implements ServedConnectionOwner, SocketReader, BatchMember, LeavingSession, SessionProgress
+  implements ServedConnectionOwner, StreamRequestOwner, SocketReader, BatchMember, LeavingSession, SessionProgress
 {
   readonly #socket: Socket;
   readonly #owner: CallerSessionOwner;
@@ -48,9 +49,11 @@ export class Http2CallerSession
   readonly #wire: ServedConnection;
   readonly #requests = new LiveSet<StreamRequest>();
   readonly #goaway: SessionGoaway;
-  readonly #clock = new SessionClock(performance.now());
+  readonly #clock: SessionClock;
   readonly #resets = new ResetLimit();
+  readonly #held = new HeldResponses();
   readonly #takeControlFrame: () => void;
+  readonly #takeSettings: () => void;
   /** Called with the answers to our PINGs, in order. */
   readonly #pongs: (() => void)[] = [];
   /** The session ends with its last stream. */
@@ -64,10 +67,10 @@ export class Http2CallerSession
     this.#socket = socket;
     this.#owner = owner;
     this.#peer = socket.remoteAddress ?? "unix";
-    this.#takeControlFrame = createFrameLimit(
-      () => socket.bytesWritten,
-      () => this.#refuse("too many PING and SETTINGS frames", errorCodes.enhanceYourCalm),
-    );
+    this.#clock = new SessionClock(performance.now(), owner.stallMs);
+    const flooded = () => this.#refuse("too many PING and SETTINGS frames", errorCodes.enhanceYourCalm);
+    this.#takeControlFrame = createFrameLimit(() => socket.bytesWritten, flooded);
+    this.#takeSettings = createSettingsLimit(flooded);
     this.#wire = new ServedConnection({
       sink: createSocketSink(socket),
       owner: this,
@@ -177,6 +180,7 @@ export class Http2CallerSession
 
   onSettings(): void {
     this.hasSettings = true;
+    this.#takeSettings();
   }
 
   onGoaway(_lastStreamId: number, code: number): void {
@@ -204,7 +208,7 @@ export class Http2CallerSession
 
   onRequest(streamId: number, block: FieldBlock, isEnd: boolean): void {
     const wire = this.#wire;
-    if (wire.openStreams >= maxStreams || wire.queuedBytes > maxQueuedBytes) {
+    if (wire.openStreams >= maxStreams || this.#held.isFull) {
       this.#refuseStream(streamId, errorCodes.refusedStream);
       return;
     }
@@ -217,7 +221,7 @@ export class Http2CallerSession
       this.#refuseStream(streamId, errorCodes.protocolError);
       return;
     }
-    const request = new StreamRequest(head, isEnd, this.#socket, this.#over);
+    const request = new StreamRequest(head, isEnd, this.#socket, this);
     request.begin(wire.accept(streamId, request, isEnd));
     this.#requests.add(request);
     this.#clock.streamOpened();
@@ -232,14 +236,23 @@ export class Http2CallerSession
     });
   }
 
-  readonly #over = (request: StreamRequest): void => {
+  // What the requests call.
+
+  hold(request: StreamRequest, bytes: number): void {
+    request.heldBytes += bytes;
+    this.#held.add(bytes);
+    if (this.#held.isOverAll) request.stream.reset(errorCodes.enhanceYourCalm);
+  }
+
+  over(request: StreamRequest): void {
+    this.#held.add(-request.heldBytes);
     this.#requests.delete(request);
     this.#goaway.noteClosed();
     if (this.#wire.openStreams > 0) return;
     this.#clock.lastStreamClosed(performance.now());
     // Deferred: what the stream ends with may not be written yet.
     if (this.#isClosing) process.nextTick(endIfOver, this);
-  };
+  }
 
   // What GOAWAY and the deadlines are decided by.
 
@@ -261,6 +274,10 @@ export class Http2CallerSession
 
   get bytesWritten(): number {
     return this.#socket.bytesWritten;
+  }
+
+  get unsentBytes(): number {
+    return this.#socket.writableLength;
   }
 
   get isWithinFrame(): boolean {
@@ -321,12 +338,12 @@ export class Http2CallerSession
     this.#socket.resume();
   }
 
-  /** Drops complete responses that the client does not read. For incomplete ones, the provider's timeout applies. */
+  /** Drops complete responses that the client reads too slowly, or not at all. For incomplete ones, the provider's timeout applies. */
   #dropUnread(nowMs: number): void {
     for (const request of this.#requests.now()) {
       const { stream } = request;
       const bytes = stream.isEnding ? stream.unsentBytes : 0;
-      if (bytes === 0 || bytes !== request.unreadBytes) {
+      if (request.unreadBytes === 0 || bytes <= Math.max(0, request.unreadBytes - leastReadBytes)) {
         request.unreadBytes = bytes;
         request.unreadSince = nowMs;
       } else if (nowMs - request.unreadSince > this.#owner.stallMs) {

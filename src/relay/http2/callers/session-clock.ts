@@ -3,6 +3,8 @@ export interface SessionProgress {
   /** Bytes from the client, and to it. */
   readonly bytesRead: number;
   readonly bytesWritten: number;
+  /** Bytes of `bytesWritten` that the socket has not sent. */
+  readonly unsentBytes: number;
   /** Whether a frame or a head has begun to arrive, and is not complete. */
   readonly isWithinFrame: boolean;
   /** Frames, whole heads, and pieces of DATA that have arrived. */
@@ -33,6 +35,7 @@ const writtenBytes = 1_024;
 /** Deadlines of a session with a client. PINGs of the client do not extend those for requests. */
 export class SessionClock {
   readonly #openedMs: number;
+  readonly #stallMs: number;
   #idleSinceMs: number;
   #heardMs: number;
   #hasCarried = false;
@@ -42,11 +45,17 @@ export class SessionClock {
   /** Frames at the last check with progress, and its time. */
   #frames = 0;
   #progressMs: number;
+  /** Bytes that had left the socket at the last progress, and its time. */
+  #sentBytes = 0;
+  #sentMs: number;
   /** Since when the client owes the answer to a PING. */
   #waitingSinceMs: number | undefined;
 
-  constructor(nowMs: number) {
+  /** `stallMs`: how long a client may read nothing of what was sent. */
+  constructor(nowMs: number, stallMs: number) {
     this.#openedMs = nowMs;
+    this.#stallMs = stallMs;
+    this.#sentMs = nowMs;
     this.#idleSinceMs = nowMs;
     this.#heardMs = nowMs;
     this.#progressMs = nowMs;
@@ -66,11 +75,21 @@ export class SessionClock {
 
   check(session: SessionProgress, nowMs: number): SessionVerdict {
     if (!session.hasSettings) return nowMs - this.#openedMs > settingsMs ? "destroy" : "goes on";
+    if (this.#isUnread(session, nowMs)) return "destroy";
     if (this.#isStuck(session, nowMs) || this.#isSilent(session, nowMs)) return "destroy";
     const patienceMs = this.#hasCarried ? idleMs : firstStreamMs;
     if (session.openStreams > 0 || this.#isDraining || nowMs - this.#idleSinceMs <= patienceMs) return "goes on";
     this.#isDraining = true;
     return "drain";
+  }
+
+  /** Whether the client reads nothing, although it may send frames. */
+  #isUnread({ bytesWritten, unsentBytes }: SessionProgress, nowMs: number): boolean {
+    const sentBytes = bytesWritten - unsentBytes;
+    if (unsentBytes > 0 && sentBytes === this.#sentBytes) return nowMs - this.#sentMs > this.#stallMs;
+    this.#sentBytes = sentBytes;
+    this.#sentMs = nowMs;
+    return false;
   }
 
   /** Whether a frame or head has been arriving for too long. */

@@ -3,11 +3,12 @@ import { ResetLimit } from "../../../../src/relay/http2/callers/reset-limit.ts";
 import { SessionClock } from "../../../../src/relay/http2/callers/session-clock.ts";
 
 function started() {
-  const clock = new SessionClock(0);
+  const clock = new SessionClock(0, 30_000);
   const pongs: (() => void)[] = [];
   const session = {
     bytesRead: 0,
     bytesWritten: 0,
+    unsentBytes: 0,
     isWithinFrame: false,
     frames: 0,
     hasSettings: true,
@@ -64,6 +65,21 @@ it("ends a session within a frame or a head for 10 s, however many bytes come", 
   const slow = started();
   for (let second = 1; second < 60; second += 1) {
     expect(slow.at(second, { ...within, frames: second, bytesRead: second })).toBe("goes on");
+  }
+});
+
+it("ends a session whose client reads nothing for the time it may stall, although it sends frames", () => {
+  const { at } = started();
+  for (let second = 1; second <= 31; second += 1) {
+    // More is written, and nothing leaves.
+    const unsent = { bytesWritten: 100 + second, unsentBytes: 50 + second };
+    expect(at(second, { openStreams: 1, bytesRead: second, frames: second, ...unsent })).toBe("goes on");
+  }
+  expect(at(32, { bytesRead: 32, frames: 32 })).toBe("destroy");
+  const slow = started();
+  for (let second = 1; second < 100; second += 1) {
+    const sent = { bytesWritten: 1_000, unsentBytes: 900 - Math.floor(second / 20) };
+    expect(slow.at(second, { openStreams: 1, bytesRead: second, frames: second, ...sent })).toBe("goes on");
   }
 });
 
