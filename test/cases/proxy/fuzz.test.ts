@@ -308,7 +308,7 @@ function converse(port: number, bytes: string, { isPatient }: { readonly isPatie
       if (idleTicks < hangsAfterIdleTicks) return;
       resolve({ text, hung: true });
       socket.destroy();
-    });
+    }, 1_000);
     socket.setEncoding("latin1").on("error", () => {});
     socket.on("data", (piece: string) => {
       text += piece;

@@ -235,7 +235,7 @@ export async function runLoss(options: LossOptions): Promise<LossOutcome> {
       `${acknowledged} acknowledged, ${delivered} delivered, ${duplicates} twice; ${counts.kills} kills, ` +
         `${counts.powerLosses} power losses, ${counts.fullDisks} full disks, ${counts.clockSteps} clock steps`,
     );
-  });
+  }, 15_000);
   try {
     await Promise.all(lives.map((_, which) => start(which)));
     const [first] = lives;
