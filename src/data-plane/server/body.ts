@@ -113,6 +113,8 @@ function requireSize({ headers }: FrontRequest, maxBytes: number): void {
 function readBytes(request: FrontRequest, maxBytes: number, room?: BodyRoom): Promise<Buffer> {
   // Node has already closed the stream of a request without a body: no event would come.
   if (bodyOf(request) === "none") return Promise.resolve(Buffer.alloc(0));
+  // The client has left, and "close" may have come before.
+  if (request.destroyed) return Promise.reject(new ClientGone());
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;

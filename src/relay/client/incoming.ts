@@ -13,7 +13,7 @@ export interface FrontHead extends Pick<IncomingMessage, "method" | "url" | "htt
 }
 
 /** The used part of a client's request: Node's own over HTTP/1, or an HTTP/2 stream with the same interface. */
-export interface FrontRequest extends FrontHead, Pick<IncomingMessage, "rawTrailers" | "complete"> {
+export interface FrontRequest extends FrontHead, Pick<IncomingMessage, "rawTrailers" | "complete" | "destroyed"> {
   on(event: "data", listener: (bytes: Buffer) => void): this;
   on(event: "end" | "close", listener: () => void): this;
   on(event: "error", listener: (error: Error) => void): this;

@@ -81,6 +81,10 @@ export class StreamRequest implements StreamOwner, LiveMember {
     return this.#stream;
   }
 
+  get destroyed(): boolean {
+    return this.stream.isClosed;
+  }
+
   begin(stream: WireStream): void {
     this.#stream = stream;
     // Otherwise its end would never be seen.

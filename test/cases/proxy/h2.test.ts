@@ -1,9 +1,12 @@
 import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
-import type { Socket } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { ClientGone, readBody } from "../../../src/data-plane/server/body.ts";
+import { createCallerSessions } from "../../../src/relay/http2/callers/caller-sessions.ts";
+import type { StreamRequest } from "../../../src/relay/http2/stream-front.ts";
 import { echo, startFramesProvider, startHttp2Provider } from "../../support/peers/http2-provider.ts";
 import { type Answering, apiKey, ok, startProvider, startProxied } from "../../support/peers/provider.ts";
 import { startStopwatch } from "../../support/runner/stopwatch.ts";
@@ -183,6 +186,28 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     const none = await streamed(session, "/nothing");
     expect([none.status, none.headers["latchkey-error"]]).toEqual([404, "not_found"]);
     expect((await streamed(session, "/connections")).status).toBe(401);
+  });
+
+  it("reads no body whose caller has left before", { timeout: 20_000 }, async () => {
+    const { promise: begun, resolve } = Promise.withResolvers<StreamRequest>();
+    const options = { maxHeadBytes: 65_536, maxHeadLines: 100, stallMs: 60_000, serve: resolve, refuse: () => {} };
+    const sessions = createCallerSessions(options);
+    const server = http.createServer();
+    server.removeAllListeners("connection").on("connection", (socket: Socket) => sessions.serve(socket));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    onTestFinished(() => {
+      sessions.destroy();
+      server.close();
+    });
+    const session = await openSession(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const stream = session.request({ ":method": "POST" }, { waitForTrailers: true });
+    stream.on("error", () => {});
+    const request = await begun;
+    const left = new Promise<void>((closed) => request.on("close", closed));
+    stream.close(NGHTTP2_CANCEL);
+    await left;
+    await expect(readBody(request, 1_000)).rejects.toBeInstanceOf(ClientGone);
   });
 
   it("drops an aborted body", async () => {
