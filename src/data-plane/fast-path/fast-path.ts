@@ -17,9 +17,9 @@ import type { ProviderProxy } from "../proxy/proxy.ts";
 import type { ProxyCall, RelayedCall } from "../proxy/proxy-call.ts";
 import type { DoorAnswers } from "../server/answers.ts";
 import { relayedField } from "../server/authenticate-request.ts";
+import { EndlessResponse, type EndlessResponses } from "../server/endless-responses.ts";
 import type { ForwardTraffic } from "../server/forward-traffic.ts";
-import type { HeadCheck } from "../server/heads.ts";
-import { singleHeaders } from "../server/heads.ts";
+import { type HeadCheck, singleHeaders } from "../server/heads.ts";
 import type { DoorCount, RouteCount } from "../server/request-count.ts";
 import type { Match } from "../server/routes.ts";
 import { WebhookCall, type WebhookCallShared } from "./webhook-request.ts";
@@ -44,7 +44,7 @@ export interface FastPathOptions {
   readonly count: DoorCount;
   readonly textOf: DoorAnswers["textOf"];
   /** Responses without end, which are destroyed on shutdown. */
-  readonly endless: Set<{ destroy(): unknown }>;
+  readonly endless: EndlessResponses;
   /**
    * Hands a connection to the general path. `isHttp1` says whether HTTP/1.1 has come over the connection; otherwise
    * HTTP/2 may begin.
@@ -220,6 +220,7 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   readonly #proxy: ProviderProxy;
   readonly #services: FastCallServices;
   readonly #connection: ClientConnection;
+  #open: EndlessResponse | undefined = undefined;
   #since = 0;
   #isOver = false;
   #hasBegun = false;
@@ -281,7 +282,9 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   beginAnswer(isEndless: boolean): void {
     this.#hasBegun = true;
     this.isEndless = isEndless;
-    if (isEndless) this.#services.endless.add(this.#connection);
+    if (!isEndless) return;
+    this.#open = new EndlessResponse(this.#connection);
+    this.#services.endless.add(this.#open);
   }
 
   cut(): void {
@@ -291,7 +294,7 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   over(status: number): void {
     const { answered, answeredByMcp, endless } = this.#services;
     this.#isOver = true;
-    if (this.isEndless) endless.delete(this.#connection);
+    if (this.#open !== undefined) endless.delete(this.#open);
     const answeredWith = this.#hasBegun || this.fault !== undefined ? status : 0;
     this.#proxy.leave(this, answeredWith, performance.now());
     const count = isUnderMcp(this) ? answeredByMcp : answered;

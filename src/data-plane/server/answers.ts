@@ -4,12 +4,14 @@ import { cutAfterMs } from "../../base/http/end-socket.ts";
 import { errorBody } from "../../base/http/error-body.ts";
 import { grpcRefusal } from "../../base/http/grpc-status.ts";
 import { randomId } from "../../base/ids.ts";
+import { LiveSet } from "../../base/live-set.ts";
 import { version } from "../../base/version.ts";
 import type { World } from "../../base/world.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import { StreamRequest, StreamResponse } from "../../relay/http2/stream-front.ts";
 import { corsFields, preflightFields } from "../connect/page-origin.ts";
+import type { EndlessResponses } from "./endless-responses.ts";
 import type { FaultPage, RouteAnswer } from "./routes.ts";
 import type { DoorSockets } from "./sockets.ts";
 import { sendStream } from "./stream-answer.ts";
@@ -53,7 +55,7 @@ interface DoorAnswersOptions {
   /** While draining, every connection closes after its response. */
   readonly isDraining: () => boolean;
   /** Responses without an end of their own, which are cut when the process stops. */
-  readonly endless: Set<{ destroy(): unknown }>;
+  readonly endless: EndlessResponses;
   readonly world: World;
 }
 
@@ -69,6 +71,8 @@ const jsonHeaders = { ...ownHeaders, "content-type": json };
  * After these faults the start of the next request, or its target, is uncertain: the connection is not read further.
  */
 const untrusted: ReadonlySet<FaultCode> = new Set(["malformed_request", "duplicate_header", "misdirected_request"]);
+
+export const createEndlessResponses = (): EndlessResponses => new LiveSet();
 
 export function createDoorAnswers({ door, sockets, isDraining, endless, world }: DoorAnswersOptions): DoorAnswers {
   const { metrics, log } = world;

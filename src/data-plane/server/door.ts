@@ -7,7 +7,7 @@ import type { World } from "../../base/world.ts";
 import type { Hints } from "../../broker/hints.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
-import { createDoorAnswers } from "./answers.ts";
+import { createDoorAnswers, createEndlessResponses } from "./answers.ts";
 import type { CallerAccess } from "./authenticate-request.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ForwardTraffic } from "./forward-traffic.ts";
@@ -96,7 +96,7 @@ export function createDoor(options: DoorOptions): Door {
   const sockets = createDoorSockets();
   const tunnels = createDoorTunnels();
   /** Responses without end, which are destroyed on shutdown. */
-  const endless = new Set<{ destroy(): unknown }>();
+  const endless = createEndlessResponses();
   const room = createBodyRoom(maxBodiesBytes);
   const count = createDoorCount(metrics, door);
   const answers = createDoorAnswers({ door, sockets, isDraining: isLeaving, endless, world });
@@ -176,8 +176,7 @@ export function createDoor(options: DoorOptions): Door {
     },
     endStreams() {
       tunnels.close();
-      // Cut, so as not to look complete.
-      for (const response of endless) response.destroy();
+      for (const response of endless.now()) response.destroy();
     },
     // Also destroys tunnels.
     destroy: () => protocols.destroy(),

@@ -3,13 +3,14 @@ import { hostName } from "../../base/http/door-guard.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../../relay/client/incoming.ts";
+import { type FrontHead, type FrontRequest, isStream } from "../../relay/client/incoming.ts";
 import { isUnderMcp, mcpPrefix } from "../mcp/target.ts";
 import { type CallContext, proxyPrefix } from "../proxy/provider-call.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import type { NotableCall } from "../proxy/proxy-call.ts";
 import type { DoorAnswers } from "./answers.ts";
 import type { DoorCall, UpgradeRequest } from "./door-call.ts";
+import { EndlessResponse, type EndlessResponses } from "./endless-responses.ts";
 import type { ForwardTraffic } from "./forward-traffic.ts";
 import { type HeadCheck, isInAbsoluteForm } from "./heads.ts";
 import type { DoorCount } from "./request-count.ts";
@@ -44,7 +45,7 @@ interface ProviderDispatchOptions {
   readonly sockets: Pick<DoorSockets, "forget">;
   readonly tunnels: DoorTunnels;
   /** Responses without end, which are destroyed on shutdown. */
-  readonly endless: Set<{ destroy(): unknown }>;
+  readonly endless: EndlessResponses;
   readonly isLeaving: () => boolean;
   readonly isDraining: () => boolean;
 }
@@ -68,7 +69,6 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
     isLeaving: isLast,
     isDraining,
   } = options;
-  const onEndless = (response: FrontResponse) => void endless.add(response);
 
   /** Checks a request, and returns what it is for. Throws. */
   function admit(request: FrontHead): Pick<CallContext, "alias" | "forward"> {
@@ -96,12 +96,17 @@ export function createProviderDispatch(options: ProviderDispatchOptions): Provid
       const since = performance.now();
       count.begin();
       let entered: NotableCall | undefined;
+      let open: EndlessResponse | undefined;
+      const onEndless = () => {
+        open = new EndlessResponse(response);
+        endless.add(open);
+      };
       // `on`, not `once`: the event comes once anyway, and `once` costs a wrapper.
       response.on("close", () => {
         sockets.forget(response);
         const status = response.statusCode;
         if (entered !== undefined) proxy.leave(entered, response.headersSent ? status : 0, performance.now());
-        endless.delete(response);
+        if (open !== undefined) endless.delete(open);
         count.end({ route: isUnderMcp(request) ? mcpRoute : providerRoute, status, since });
       });
       const answerFault = (fault: Fault) => answers.fault({ request, response }, fault);

@@ -1,4 +1,5 @@
 import type { FrontResponse } from "../../relay/client/incoming.ts";
+import { EndlessResponse, type EndlessResponses } from "./endless-responses.ts";
 import type { RouteAnswer } from "./routes.ts";
 
 interface StreamedAnswer {
@@ -7,17 +8,18 @@ interface StreamedAnswer {
   /** The response has no end of its own. */
   readonly isEndless: boolean;
   /** Has the responses without an end of their own while they are open. */
-  readonly endless: Set<{ destroy(): unknown }>;
+  readonly endless: EndlessResponses;
 }
 
 /** Sends a response piece by piece; its headers are set. */
 export async function sendStream(response: FrontResponse, answer: StreamedAnswer): Promise<void> {
   const { status, stream, isEndless, endless } = answer;
+  const open = new EndlessResponse(response);
 
   function cutAtStop(): void {
-    if (response.destroyed || endless.has(response)) return;
-    endless.add(response);
-    response.once("close", () => endless.delete(response));
+    if (response.destroyed || endless.has(open)) return;
+    endless.add(open);
+    response.once("close", () => endless.delete(open));
   }
 
   // The client may have left before the first piece.

@@ -31,6 +31,10 @@ export interface SendingStream {
   readonly isClosed: boolean;
   /** Bytes that were written and wait for the peer or the socket. */
   readonly unsentBytes: number;
+  /** Written only by `WaitingStreams`: the place among the waiting streams. */
+  isWaiting: boolean;
+  waitsBehind: SendingStream | undefined;
+  waitsBefore: SendingStream | undefined;
   /** Sends at most this many bytes of what waits. Returns whether the stream still waits. */
   sendWaiting(mostBytes: number): boolean;
 }

@@ -26,6 +26,9 @@ export interface StreamOwner {
 export class WireStream implements SendingStream {
   readonly id: number;
   following: this | undefined = undefined;
+  isWaiting = false;
+  waitsBehind: SendingStream | undefined = undefined;
+  waitsBefore: SendingStream | undefined = undefined;
   readonly #connection: StreamConnection;
   readonly #owner: StreamOwner;
   #sendWindow: number;
