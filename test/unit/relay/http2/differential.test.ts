@@ -209,6 +209,9 @@ const endToEnd = (raw: readonly string[], status: number) =>
     return !isOfHop(name) && !(status === 204 && name === "content-length");
   });
 
+/** Node reads ALTSVC and ORIGIN, and ends the connection for a wrong one. For us they are frames of unknown types. */
+const isOfNode = (bytes: Buffer): boolean => bytes[3] === 10 || bytes[3] === 12;
+
 it("accepts nothing that nghttp2 refuses, and reads the same where both accept", { timeout: 7_200_000 }, async () => {
   let both = 0;
   let stricter = 0;
@@ -220,6 +223,7 @@ it("accepts nothing that nghttp2 refuses, and reads the same where both accept",
     const bytes = Buffer.concat(frames).toString("hex");
     if (other.isComplete && !own.isComplete) stricter += 1;
     if (!own.isComplete) continue;
+    if (!other.isComplete && frames.some(isOfNode)) continue;
     both += 1;
     expect(own, bytes).toEqual({ ...other, fields: endToEnd(other.fields, other.status) });
   }

@@ -67,6 +67,8 @@ const sessions = createCallerSessions({
   refuse: () => {},
 });
 
+const withoutBlanks = (text: string): string => text.replace(/^[\t ]+|[\t ]+$/g, "");
+
 interface Sending {
   readonly client: Duplex;
   readonly frames: readonly Buffer[];
@@ -122,6 +124,8 @@ async function nodes(frames: readonly Buffer[], expected: number): Promise<Outco
     settings: { maxConcurrentStreams: 100, maxHeaderListSize: maxHeadBytes, initialWindowSize: 128 * 1024 },
     maxHeaderListPairs: maxHeadLines,
     strictSingleValueFields: false,
+    // nghttp2 would drop fields whose values begin or end with a blank. We leave the blanks out, as HTTP/1.1 does.
+    strictFieldWhitespaceValidation: false,
   });
   const all: Seen[] = [];
   let isBroken = false;
@@ -130,7 +134,7 @@ async function nodes(frames: readonly Buffer[], expected: number): Promise<Outco
   });
   listening.on("stream", (stream, headers, set, raw: string[] = []) => {
     const authority = headers[":authority"];
-    const fields = raw.filter((_, i) => raw[i - (i % 2)]?.startsWith(":") !== true);
+    const fields = raw.filter((_, i) => raw[i - (i % 2)]?.startsWith(":") !== true).map(withoutBlanks);
     if (authority !== undefined && headers.host !== authority) fields.unshift("host", authority);
     const [method = "", url = ""] = [headers[":method"], headers[":path"]];
     const seen: Seen = { id: stream.id ?? 0, method, url, fields, body: "", trailers: [], isComplete: false };
@@ -140,7 +144,7 @@ async function nodes(frames: readonly Buffer[], expected: number): Promise<Outco
       seen.body += bytes.toString("latin1");
     });
     stream.on("trailers", (_given, _flags, given: string[] = []) => {
-      seen.trailers = given;
+      seen.trailers = given.map(withoutBlanks);
     });
     const finish = () => {
       if (stream.aborted || stream.destroyed || stream.rstCode !== 0) return;
@@ -176,7 +180,9 @@ const odd: readonly (() => Buffer)[] = [
   () => Buffer.from([0x20 | randomInt(32)]),
 ];
 const field = (): Buffer =>
-  randomInt(5) === 0 ? some(odd)() : literal(some(["x-own", "content-type", "a", "cookie"]), some(["a", "", "x y"]));
+  randomInt(5) === 0
+    ? some(odd)()
+    : literal(some(["x-own", "content-type", "a", "cookie"]), some(["a", "", "x y", " a\t"]));
 const fields = (most: number) => Array.from({ length: randomInt(most + 1) }, field);
 
 function block(stream: number, payload: Buffer, isEnd: boolean): Buffer[] {
@@ -256,6 +262,8 @@ function connection(count: number): Buffer[] {
   return frames;
 }
 
+const isGoaway = (bytes: Buffer): boolean => bytes[3] === 7;
+
 const requestOf = ({ complete }: Outcome, wanted: number) => complete.find(({ id }) => id === wanted);
 
 /** Node tells of the end of a request turns after it came, and not at all if an error came with it. */
@@ -277,6 +285,8 @@ it("accepts nothing that nghttp2 refuses, and reads the same where both accept",
         requestOf(other, seen.id) ?? requestOf(await nodes(byteByByte(frames), own.complete.length), seen.id);
       // Node ends the connection for errors that RFC 9113 calls those of one stream.
       if (count > 1 && other.isBroken && same === undefined) continue;
+      // nghttp2 ends it for a GOAWAY that names a stream which no server begins. A client's GOAWAY is about pushes alone.
+      if (same === undefined && frames.some(isGoaway)) continue;
       expect(seen, hex).toEqual(same);
     }
     for (const [id, body] of own.answered) {
