@@ -84,7 +84,13 @@ function ours(method: string, frames: readonly Buffer[]): Verdict {
 async function nodes(method: string, frames: readonly Buffer[], isExpected: boolean): Promise<Verdict> {
   const [client, server] = duplexPair();
   const settings = { enablePush: false, initialWindowSize: 256 * 1024 };
-  const options = { settings, strictSingleValueFields: false, createConnection: () => client };
+  const options = {
+    settings,
+    strictSingleValueFields: false,
+    // nghttp2 would drop fields whose values begin or end with a blank. We leave the blanks out, as HTTP/1.1 does.
+    strictFieldWhitespaceValidation: false,
+    createConnection: () => client,
+  };
   const session = http2.connect("http://a", options);
   session.on("error", () => {});
   server.on("error", () => {});
@@ -100,13 +106,13 @@ async function nodes(method: string, frames: readonly Buffer[], isExpected: bool
   stream.on("error", () => {});
   stream.on("response", (given, _flags, raw: string[] = []) => {
     status = given[":status"] ?? 0;
-    fields = raw.filter((_, i) => raw[i - (i % 2)] !== ":status");
+    fields = raw.filter((_, i) => raw[i - (i % 2)] !== ":status").map(withoutBlanks);
   });
   stream.on("data", (content: Buffer) => {
     body += content.toString("latin1");
   });
   stream.on("trailers", (_given, _flags, raw: string[] = []) => {
-    trailers = raw;
+    trailers = raw.map(withoutBlanks);
   });
   stream.on("end", () => {
     isComplete = status > 0 && (!stream.closed || stream.rstCode === 0) && !session.destroyed;
@@ -121,6 +127,8 @@ async function nodes(method: string, frames: readonly Buffer[], isExpected: bool
   session.destroy();
   return verdict;
 }
+
+const withoutBlanks = (text: string): string => text.replace(/^[\t ]+|[\t ]+$/g, "");
 
 const some = <T>(list: readonly T[]): T => list[randomInt(list.length)] as T;
 const usual = ["text/plain", "a", "", "x".repeat(100)] as const;
