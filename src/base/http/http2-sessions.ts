@@ -11,9 +11,10 @@ import { onBeat } from "../loop/beat.ts";
 import { canWriteFirstGoaway } from "../node/first-goaway.ts";
 import { giveSocket } from "../node/injected-sockets.ts";
 import { limitControlFrames } from "./control-frames.ts";
-import { type Http2Goaway, prepareGoaway } from "./http2-goaway.ts";
+import { NodeLeavingSession } from "./http2-goaway.ts";
 import { createSessionLife, type SessionLife } from "./http2-session-life.ts";
 import { isGone } from "./malformed.ts";
+import { SessionGoaway } from "./session-goaway.ts";
 
 const accepted = new WeakMap<Http2Session, Socket>();
 
@@ -64,7 +65,7 @@ function serveRequests(server: Http2Server, serve: Http2SessionsOptions["handle"
 }
 
 interface OpenSession {
-  readonly goaway: Http2Goaway;
+  readonly goaway: SessionGoaway;
   readonly life: SessionLife;
   readonly socket: Socket;
 }
@@ -88,17 +89,28 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
   // the cause from the code that the stream ends with.
   server.on("stream", (stream) => {
     stream.on("error", () => {});
-    const life = servedBy(stream)?.life;
-    if (life === undefined) return;
+    const session = servedBy(stream);
+    if (session === undefined) return;
+    const { life, goaway } = session;
+    const { id = 0 } = stream;
     life.streamOpened();
-    stream.once("close", () => life.streamClosed());
+    goaway.streamOpened(id);
+    stream.once("close", () => {
+      life.streamClosed();
+      goaway.streamClosed(id);
+    });
   });
   serveRequests(server, (request, response) => {
     const { stream } = request;
+    const goaway = servedBy(stream)?.goaway;
     // Without a session, there is no client to respond to.
-    servedBy(stream)?.goaway.begin(stream, () => {
-      if (!stream.closed) handle(request, response);
-    });
+    if (goaway === undefined) return;
+    // A stream that ends while it is held is never served.
+    const serve = () => {
+      if (!stream.destroyed && !stream.closed) handle(request, response);
+    };
+    if (goaway.isLeaving) goaway.begin(serve);
+    else serve();
   });
   const servedBy = ({ session }: ServerHttp2Stream) => (session === undefined ? undefined : sessions.get(session));
 
@@ -107,8 +119,8 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
   server.on("session", (session) => {
     const socket = given ?? (session.socket as Socket);
     const { remoteAddress: peer = "unix" } = socket;
-    const goaway = prepareGoaway(session, socket);
-    const life = createSessionLife({ session, socket, drain: goaway.drain });
+    const goaway = new SessionGoaway(new NodeLeavingSession(session, socket));
+    const life = createSessionLife({ session, socket, drain: () => goaway.drain() });
     sessions.set(session, { goaway, life, socket });
     accepted.set(session, socket);
     socket.once("close", () => sessions.delete(session));

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { createFrameLimit, createSettingsLimit } from "../../../base/http/control-frames.ts";
 import { isGone } from "../../../base/http/malformed.ts";
+import { type LeavingSession, SessionGoaway } from "../../../base/http/session-goaway.ts";
 import { LiveSet } from "../../../base/live-set.ts";
 import { SharedSocket, type SocketReader } from "../../../base/node/shared-socket.ts";
 import { type BatchMember, hasTickEnd, waitsForOthers, writeSoon } from "../../batching.ts";
@@ -13,7 +14,6 @@ import { callerHeadOf } from "./caller-head.ts";
 import { HeldResponses } from "./held-responses.ts";
 import { ResetLimit } from "./reset-limit.ts";
 import { SessionClock, type SessionProgress } from "./session-clock.ts";
-import { type LeavingSession, SessionGoaway } from "./session-goaway.ts";
 
 /** What a session asks of the listener that it belongs to. */
 export interface CallerSessionOwner {
@@ -159,8 +159,7 @@ export class Http2CallerSession
   readonly #closed = (): void => {
     this.#wire.lost();
     this.#owner.closed(this);
-    for (const done of this.#pongs.splice(0)) done();
-    this.#goaway.noteClosed();
+    this.#endPings();
   };
 
   // What the end of the tick calls.
@@ -225,8 +224,8 @@ export class Http2CallerSession
     request.begin(wire.accept(streamId, request, isEnd));
     this.#requests.add(request);
     this.#clock.streamOpened();
-    this.#goaway.noteBegun();
-    if (!this.#goaway.isUnderWay) {
+    this.#goaway.streamOpened(streamId);
+    if (!this.#goaway.isLeaving) {
       this.#owner.serve(request);
       return;
     }
@@ -247,7 +246,7 @@ export class Http2CallerSession
   over(request: StreamRequest): void {
     this.#held.add(-request.heldBytes);
     this.#requests.delete(request);
-    this.#goaway.noteClosed();
+    this.#goaway.streamClosed(request.stream.id);
     if (this.#wire.openStreams > 0) return;
     this.#clock.lastStreamClosed(performance.now());
     // Deferred: what the stream ends with may not be written yet.
@@ -258,14 +257,6 @@ export class Http2CallerSession
 
   get isOver(): boolean {
     return this.#wire.isClosed || this.#isClosing;
-  }
-
-  get lastServed(): number {
-    return this.#wire.lastServed;
-  }
-
-  hasStreamsUpTo(streamId: number): boolean {
-    return this.#wire.hasStreamsUpTo(streamId);
   }
 
   get bytesRead(): number {
@@ -293,9 +284,17 @@ export class Http2CallerSession
   }
 
   ping(done: () => void): void {
-    if (this.#wire.isClosed) return;
+    if (this.#wire.isClosed) {
+      done();
+      return;
+    }
     this.#pongs.push(done);
     this.#wire.ping();
+  }
+
+  /** No answers come any more. */
+  #endPings(): void {
+    for (const done of this.#pongs.splice(0)) done();
   }
 
   announceEnd(): void {
@@ -333,6 +332,7 @@ export class Http2CallerSession
     this.#endedMs = performance.now();
     this.#wire.flush();
     this.#wire.lost();
+    this.#endPings();
     this.#socket.end();
     // What the client still sends is dropped.
     this.#socket.resume();

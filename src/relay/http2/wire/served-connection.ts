@@ -92,20 +92,6 @@ export class ServedConnection extends FramedConnection {
     this.output.goaway(this.#lastId, 0);
   }
 
-  /** Whether one of the streams up to this one is open. */
-  hasStreamsUpTo(streamId: number): boolean {
-    return this.streams.now().some(({ id }) => id <= streamId);
-  }
-
-  get lastServed(): number {
-    return this.#lastServed;
-  }
-
-  /** Returns a copy. */
-  openNow(): readonly WireStream[] {
-    return this.streams.now();
-  }
-
   protected known(streamId: number, frame: string): WireStream | undefined {
     const stream = this.streams.get(streamId);
     if (stream !== undefined) return stream;
