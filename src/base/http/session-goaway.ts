@@ -85,7 +85,7 @@ export class SessionGoaway {
     this.#isLeaving = true;
   }
 
-  /** Sends GOAWAY to the client now; the session ends when its streams have ended. */
+  /** Sends GOAWAY to the client as soon as it has read all answers; the session ends when its streams have ended. */
   drain(): void {
     this.#isLeaving = true;
     if (this.#isEnding) return;
@@ -135,7 +135,7 @@ export class SessionGoaway {
         this.#onBegun = done;
       });
     }
-    this.#telling ??= Promise.resolve(this.#tell());
+    this.#telling ??= this.#tellWhenRead(this.#lastStream + 1, this.#openStreams);
     await this.#telling;
     await this.#crossed;
     this.#session.close();

@@ -108,10 +108,12 @@ describe.each(Object.entries(kinds))("a session that is left (%s sessions)", (_,
   });
 
   it.each([
-    [1, 5],
-    [3, 5],
-    [20, 10],
-  ])("loses no request of %i busy callers, in %i GOAWAYs", async (count, goodbyes) => {
+    ["30 ms later", 1, 5],
+    ["30 ms later", 3, 5],
+    ["30 ms later", 20, 10],
+    ["at once", 1, 10],
+    ["at once", 20, 5],
+  ])("and drained %s loses no request of %i busy callers, in %i GOAWAYs", async (when, count, goodbyes) => {
     for (let said = 0; said < goodbyes; said += 1) {
       const old = await startPlace(() => said % 3);
       const next = await startPlace(() => 0);
@@ -121,7 +123,7 @@ describe.each(Object.entries(kinds))("a session that is left (%s sessions)", (_,
       await sleep(20 + (said % 7));
       old.sessions.leave();
       place = next;
-      await sleep(30);
+      if (when !== "at once") await sleep(30);
       // On a busy machine they arrive later.
       await expect.poll(callers.answered).toBeGreaterThan(count);
       const before = callers.answered();
@@ -296,6 +298,29 @@ describe.each(Object.entries(kinds))("what a client reads of a session that is l
     expect(client.got.slice(3)).toEqual(["goaway 3 0", "answer 3", "answer 1"]);
   });
 
+  it("is the same at a stop without a delay: GOAWAY never follows an answer that the client has yet to read", async () => {
+    const client = await openClient();
+    client.begin(1);
+    await client.settle();
+    client.leave();
+    client.drain();
+    client.begin(3);
+    await client.settle();
+    expect([client.served(), client.got]).toEqual([1, []]);
+    client.answer(1);
+    await client.hasPings(1);
+    client.begin(5);
+    await client.settle();
+    expect([client.served(), client.got]).toEqual([1, ["answer 1", "ping"]]);
+    client.answerPing();
+    await client.hasPings(2);
+    expect([client.served(), client.got.slice(2)]).toEqual([3, [`goaway ${everyStream} 0`, "ping"]]);
+    client.answer();
+    client.answerPing();
+    await client.peer.closed;
+    expect(client.got.slice(4).toSorted()).toEqual(["answer 3", "answer 5", "goaway 5 0"]);
+  });
+
   it("is GOAWAY after a wait for the first request of a client that sends none", async () => {
     const client = await openClient();
     await client.settle();
@@ -303,13 +328,16 @@ describe.each(Object.entries(kinds))("what a client reads of a session that is l
     await client.pass(patienceMs - 1);
     expect(client.got).toEqual([]);
     await client.pass(1);
-    expect(client.got).toEqual([`goaway ${everyStream} 0`, "ping"]);
+    expect(client.got).toEqual(["ping"]);
+    client.answerPing();
+    await client.hasPings(2);
+    expect(client.got.slice(1)).toEqual([`goaway ${everyStream} 0`, "ping"]);
     client.begin(1);
     await client.settle();
     client.answer();
     client.answerPing();
     await client.peer.closed;
-    expect(client.got.slice(2).toSorted()).toEqual(["answer 1", "goaway 1 0"]);
+    expect(client.got.slice(3).toSorted()).toEqual(["answer 1", "goaway 1 0"]);
   });
 
   it("is GOAWAY, then the answer to a first request that comes during that wait", async () => {
