@@ -6,18 +6,8 @@ import { expect, it } from "vitest";
 import { createCallerSessions } from "../../../../src/relay/http2/callers/caller-sessions.ts";
 import { StreamResponse } from "../../../../src/relay/http2/stream-front.ts";
 import { clientPreface } from "../../../../src/relay/http2/wire/frames.ts";
-import { flags, frame, literal, uint32 } from "../../../cases/control-plane/frames.ts";
-
-/** More with `LATCHKEY_FUZZ=1000000`: two milliseconds each, and others each time. */
-const asked = process.env["LATCHKEY_FUZZ"];
-const rounds = Number(asked ?? 400);
-let state = asked === undefined ? 1 : Date.now() >>> 0;
-
-/** A linear congruential generator: without LATCHKEY_FUZZ, every run is the same. */
-function randomInt(below: number): number {
-  state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-  return Math.floor((state / 2 ** 32) * below);
-}
+import { flags, frame, literal } from "../../../cases/control-plane/frames.ts";
+import { createRandomMessages, withoutBlanks } from "../../../support/wire/random-messages.ts";
 
 /**
  * The bytes of a client, given to our own sessions and to nghttp2 as Node has it. What nghttp2 refuses must never be a
@@ -66,8 +56,6 @@ const sessions = createCallerSessions({
   },
   refuse: () => {},
 });
-
-const withoutBlanks = (text: string): string => text.replace(/^[\t ]+|[\t ]+$/g, "");
 
 interface Sending {
   readonly client: Duplex;
@@ -163,37 +151,22 @@ async function nodes(frames: readonly Buffer[], expected: number): Promise<Outco
   return { complete: done(), answered: responsesIn(bytes), isBroken };
 }
 
-const some = <T>(list: readonly T[]): T => list[randomInt(list.length)] as T;
-const odd: readonly (() => Buffer)[] = [
-  () => literal("Upper", "x"),
-  () => literal("a b", "x"),
-  () => literal("x", "a\nb"),
-  () => literal("connection", "close"),
-  () => literal("transfer-encoding", "chunked"),
-  () => literal("te", some(["trailers", "gzip"])),
-  () => literal("content-length", some(["0", "3", "5", "x", "-1", "3, 3", "+3"])),
-  () => literal("host", some(["a", "b", ""])),
-  () => literal(":path", "/"),
-  () => literal(":status", "200"),
-  () => Buffer.from([0x80 | randomInt(128)]),
-  () => Buffer.from([0x40, 1, 97, 1, 98]),
-  () => Buffer.from([0x20 | randomInt(32)]),
-];
-const field = (): Buffer =>
-  randomInt(5) === 0
-    ? some(odd)()
-    : literal(some(["x-own", "content-type", "a", "cookie"]), some(["a", "", "x y", " a\t"]));
-const fields = (most: number) => Array.from({ length: randomInt(most + 1) }, field);
-
-function block(stream: number, payload: Buffer, isEnd: boolean): Buffer[] {
-  const end = isEnd ? flags.endStream : 0;
-  if (randomInt(4) > 0) return [frame("headers", { stream, flags: flags.endHeaders | end, payload })];
-  const at = randomInt(payload.length + 1);
-  return [
-    frame("headers", { stream, flags: end, payload: payload.subarray(0, at) }),
-    frame("continuation", { stream, flags: flags.endHeaders, payload: payload.subarray(at) }),
-  ];
-}
+const random = createRandomMessages(400, {
+  names: ["x-own", "content-type", "a", "cookie"],
+  values: ["a", "", "x y", " a\t"],
+  oddOneIn: 5,
+  odd: ({ some }) => [
+    () => literal("te", some(["trailers", "gzip"])),
+    () => literal("content-length", some(["0", "3", "5", "x", "-1", "3, 3", "+3"])),
+    () => literal("host", some(["a", "b", ""])),
+    () => literal(":path", "/"),
+    () => literal(":status", "200"),
+  ],
+  asideOneIn: 30,
+  leastIncrement: 1,
+  streams: 6,
+});
+const { int, some, fields } = random;
 
 const usualHead = () => [
   Buffer.from([some([0x82, 0x83])]),
@@ -215,50 +188,21 @@ const oddHead = () =>
     ]),
     some([Buffer.from([0x86]), literal(":scheme", some(["https", "HTTP", "", "1"])), Buffer.alloc(0)]),
     some([literal(":authority", some(["a:80", "u@a", "", "a b", "a/b"])), Buffer.alloc(0)]),
-    ...(randomInt(6) === 0 ? [literal(":protocol", "websocket")] : []),
-    ...(randomInt(6) === 0 ? [literal(":method", "GET")] : []),
-  ].sort(() => randomInt(3) - 1);
+    ...(int(6) === 0 ? [literal(":protocol", "websocket")] : []),
+    ...(int(6) === 0 ? [literal(":method", "GET")] : []),
+  ].sort(() => int(3) - 1);
 
-function request(stream: number): Buffer[] {
-  const frames: Buffer[] = [];
-  const aside = () => {
-    const lucky = randomInt(30);
-    if (lucky === 0) frames.push(frame("ping", { payload: Buffer.alloc(8) }));
-    else if (lucky === 1) frames.push(frame("windowUpdate", { payload: uint32(1 + randomInt(3)) }));
-    else if (lucky === 2) frames.push(frame("reset", { stream, payload: uint32(randomInt(12)) }));
-    else if (lucky === 3)
-      frames.push(frame("settings", { payload: Buffer.from([0, randomInt(7), 0, 0, randomInt(256), 0]) }));
-    else if (lucky === 4) {
-      const type = some(["data", "headers", "priority", "goaway"] as const);
-      frames.push(frame(type, { stream: randomInt(6), payload: Buffer.alloc(randomInt(9)) }));
-    }
-  };
-  const isAll = randomInt(3) === 0;
-  const first: readonly Buffer[] = randomInt(3) === 0 ? oddHead() : usualHead();
-  frames.push(...block(stream, Buffer.concat([...first, ...fields(4)]), isAll));
-  aside();
-  if (isAll) return frames;
-  const pieces = randomInt(3);
-  for (let i = 0; i < pieces; i += 1) {
-    const isLast = i === pieces - 1 && randomInt(2) === 0;
-    const isPadded = randomInt(5) === 0;
-    const payload = isPadded ? Buffer.from([randomInt(4), 97, 98, 99]) : Buffer.from(some(["", "abc", "hello"]));
-    frames.push(frame("data", { stream, flags: (isPadded ? 8 : 0) | (isLast ? 1 : 0), payload }));
-    aside();
-    if (isLast) return frames;
-  }
-  frames.push(...block(stream, Buffer.concat(fields(2)), randomInt(8) > 0));
-  return frames;
+function addRequest(frames: Buffer[], stream: number): void {
+  const isHeadOnly = int(3) === 0;
+  const first: readonly Buffer[] = int(3) === 0 ? oddHead() : usualHead();
+  random.message(frames, { stream, isHeadOnly, head: Buffer.concat([...first, ...fields(4)]) });
 }
 
 /** Requests of one client, mostly one. */
 function connection(count: number): Buffer[] {
   const frames: Buffer[] = [Buffer.concat([clientPreface, frame("settings")])];
-  for (let i = 0, id = 1; i < count; i += 1, id += 2 * (1 + randomInt(2))) frames.push(...request(id));
-  if (randomInt(6) === 0) {
-    const one: Buffer = some(frames);
-    if (one.length > 0) one.writeUInt8(randomInt(256), randomInt(one.length));
-  }
+  for (let i = 0, id = 1; i < count; i += 1, id += 2 * (1 + int(2))) addRequest(frames, id);
+  random.corrupt(frames);
   return frames;
 }
 
@@ -272,7 +216,7 @@ const byteByByte = (frames: readonly Buffer[]) => Array.from(Buffer.concat(frame
 it("accepts nothing that nghttp2 refuses, and reads the same where both accept", { timeout: 7_200_000 }, async () => {
   let both = 0;
   let stricter = 0;
-  for (let round = 0; round < rounds; round += 1) {
+  for (let round = 0; round < random.rounds; round += 1) {
     const count = some([1, 1, 1, 2, 3]);
     const frames = connection(count);
     const hex = Buffer.concat(frames).toString("hex");
@@ -294,7 +238,7 @@ it("accepts nothing that nghttp2 refuses, and reads the same where both accept",
       expect([id, body], hex).toEqual([id, method === "HEAD" ? "" : "ok"]);
     }
   }
-  expect(both).toBeGreaterThan(rounds / 5);
+  expect(both).toBeGreaterThan(random.rounds / 5);
   // Requests that only we refuse have bytes that RFC 9113, 8.2.1 forbids: nghttp2 drops such fields.
-  expect(stricter).toBeLessThan(rounds / 2);
+  expect(stricter).toBeLessThan(random.rounds / 2);
 });
