@@ -1,5 +1,6 @@
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
+import { silentMs, writtenBytes } from "./session-deadlines.ts";
 
 /** Checks whether the client of a session is alive, and whether its bytes become frames. */
 export interface SessionLiveness {
@@ -16,18 +17,11 @@ interface SessionLivenessOptions {
 }
 
 /**
- * A client that is silent for this time gets a PING, and must send something within the same time again. It may have
- * left without a FIN, and over TLS Node may miss the FIN of a client that left during a write.
- */
-const silentMs = 20_000;
-/**
  * A client whose bytes do not become frames gets a PING, and must respond within this time, the head timeout of
  * HTTP/1.1. No other frame may come between HEADERS and the CONTINUATION that ends the head (RFC 9113, 6.2), so a client
  * that drips a head cannot respond. Node has no event for the beginning of a head.
  */
 const answerMs = 10_000;
-/** A PING response may wait behind other data: while more than this is written per second, it is not expected. */
-const writtenBytes = 1_024;
 
 export function watchLiveness({ session, socket }: SessionLivenessOptions): SessionLiveness {
   let bytesRead = 0;

@@ -1,6 +1,7 @@
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { watchLiveness } from "./http2-liveness.ts";
+import { settingsMs, toCloseMs, withoutStreamMs } from "./session-deadlines.ts";
 
 /** Deadlines of one HTTP/2 session with a client. PINGs do not extend them. */
 export interface SessionLife {
@@ -18,15 +19,6 @@ interface SessionLifeOptions {
   readonly drain: () => void;
 }
 
-/** The client's SETTINGS must come within this time: they are the first frame (RFC 9113, 3.4). */
-const settingsMs = 10_000;
-/** The first request must come within this time, as over HTTP/1.1. */
-const firstStreamMs = 10_000;
-/** A session without streams is kept for this time. */
-const idleMs = 300_000;
-/** Limits how long the client may take to close its side after the listener did; it may have responses to read. */
-const closingMs = 30_000;
-const closingUnusedMs = 2_000;
 export function createSessionLife({ session, socket, drain }: SessionLifeOptions): SessionLife {
   const openedMs = performance.now();
   let idleSinceMs = openedMs;
@@ -55,13 +47,13 @@ export function createSessionLife({ session, socket, drain }: SessionLifeOptions
       if (session.destroyed || (session.closed && streams === 0)) {
         // Node waits for the client to close its side, without a limit.
         closingSinceMs ??= nowMs;
-        if (nowMs - closingSinceMs > (hasCarried ? closingMs : closingUnusedMs)) socket.destroy();
+        if (nowMs - closingSinceMs > toCloseMs(hasCarried)) socket.destroy();
       } else if (!hasSettings) {
         if (nowMs - openedMs > settingsMs) session.destroy();
       } else if (!liveness.check(nowMs)) {
         session.destroy();
         socket.destroy();
-      } else if (streams === 0 && !isDraining && nowMs - idleSinceMs > (hasCarried ? idleMs : firstStreamMs)) {
+      } else if (streams === 0 && !isDraining && nowMs - idleSinceMs > withoutStreamMs(hasCarried)) {
         isDraining = true;
         drain();
       }

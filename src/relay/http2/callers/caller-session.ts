@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { createFrameLimit, createSettingsLimit } from "../../../base/http/control-frames.ts";
 import { isGone } from "../../../base/http/malformed.ts";
+import { toCloseMs } from "../../../base/http/session-deadlines.ts";
 import { type LeavingSession, SessionGoaway } from "../../../base/http/session-goaway.ts";
 import { LiveSet } from "../../../base/live-set.ts";
 import { SharedSocket, type SocketReader } from "../../../base/node/shared-socket.ts";
@@ -35,9 +36,6 @@ const sessionWindow = 512 * 1024;
 const mostUnsentBytes = 1024 * 1024;
 /** A client must read at least this much of a complete response within `stallMs`, or its rest. */
 const leastReadBytes = 16 * 1024;
-/** How long the client may take to close its side after us; it may have responses to read. */
-const closingMs = 30_000;
-const closingUnusedMs = 2_000;
 
 /** An HTTP/2 session with a client, on its socket. A class: no request may cost a closure. */
 export class Http2CallerSession
@@ -108,7 +106,7 @@ export class Http2CallerSession
   /** Called periodically. */
   sweep(nowMs: number): void {
     if (this.#endedMs !== undefined) {
-      const mayTakeMs = this.#clock.hasCarried && !this.#endsSoon ? closingMs : closingUnusedMs;
+      const mayTakeMs = toCloseMs(this.#clock.hasCarried && !this.#endsSoon);
       if (nowMs - this.#endedMs > mayTakeMs) this.#socket.destroy();
       return;
     }

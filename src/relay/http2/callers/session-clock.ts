@@ -1,3 +1,5 @@
+import { settingsMs, silentMs, withoutStreamMs, writtenBytes } from "../../../base/http/session-deadlines.ts";
+
 /** What the deadlines of a session are judged by. */
 export interface SessionProgress {
   /** Bytes from the client, and to it. */
@@ -16,21 +18,8 @@ export interface SessionProgress {
 
 export type SessionVerdict = "goes on" | "drain" | "destroy";
 
-/** The client's SETTINGS must come within this time: they are the first frame (RFC 9113, 3.4). */
-const settingsMs = 10_000;
-/** The first request must come within this time, as over HTTP/1.1. */
-const firstStreamMs = 10_000;
-/** A session without streams is kept for this time. */
-const idleMs = 300_000;
-/**
- * A client that is silent for this time gets a PING, and must send something within the same time again. It may have
- * left without a FIN, and over TLS Node may miss the FIN of a client that left during a write.
- */
-const silentMs = 20_000;
 /** A frame, and a head with all its frames, must arrive within this time, as the head of HTTP/1.1. */
 const frameMs = 10_000;
-/** A PING response may wait behind other data: while more than this is written per second, it is not expected. */
-const writtenBytes = 1_024;
 
 /** Deadlines of a session with a client. PINGs of the client do not extend those for requests. */
 export class SessionClock {
@@ -77,8 +66,8 @@ export class SessionClock {
     if (!session.hasSettings) return nowMs - this.#openedMs > settingsMs ? "destroy" : "goes on";
     if (this.#isUnread(session, nowMs)) return "destroy";
     if (this.#isStuck(session, nowMs) || this.#isSilent(session, nowMs)) return "destroy";
-    const patienceMs = this.#hasCarried ? idleMs : firstStreamMs;
-    if (session.openStreams > 0 || this.#isDraining || nowMs - this.#idleSinceMs <= patienceMs) return "goes on";
+    const mayTakeMs = withoutStreamMs(this.#hasCarried);
+    if (session.openStreams > 0 || this.#isDraining || nowMs - this.#idleSinceMs <= mayTakeMs) return "goes on";
     this.#isDraining = true;
     return "drain";
   }
