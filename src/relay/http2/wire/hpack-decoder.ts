@@ -1,5 +1,6 @@
 import { ConnectionError, errorCodes } from "./error-codes.ts";
 import { isFieldName, isFieldValue } from "./field-bytes.ts";
+import { fieldBytes, HpackTable, maxTableBytes } from "./hpack-table.ts";
 import { decodeHuffman } from "./huffman.ts";
 import { staticTable } from "./static-table.ts";
 
@@ -23,29 +24,22 @@ interface DecodedEntry {
   readonly name: string;
   readonly value: string;
   readonly isMalformed: boolean;
+  readonly bytes: number;
 }
 
-/** Our SETTINGS_HEADER_TABLE_SIZE, the default (RFC 9113, 6.5.2). */
-const maxTableBytes = 4_096;
-const entryOverhead = 32;
-/** A power of two, and as many as fit in the table. */
-const maxEntries = maxTableBytes / entryOverhead;
-
-const fixed: readonly DecodedEntry[] = staticTable.map(([name, value]) => ({ name, value, isMalformed: false }));
+const fixed: readonly DecodedEntry[] = staticTable.map(([name, value]) => ({
+  name,
+  value,
+  isMalformed: false,
+  bytes: fieldBytes(name, value),
+}));
 
 /**
  * Decodes the field blocks of a connection (RFC 7541). Every block of a connection has to be decoded, in order: an
  * error is an error of the whole connection.
  */
-export class HpackDecoder {
+export class HpackDecoder extends HpackTable<DecodedEntry> {
   readonly #limits: DecoderLimits;
-  /** The dynamic table as a ring. `#added` counts every entry that was ever added. */
-  readonly #ring: (DecodedEntry | undefined)[] = new Array(maxEntries).fill(undefined);
-  #added = 0;
-  #count = 0;
-  #bytes = 0;
-  #capacity = maxTableBytes;
-
   #source: Buffer = Buffer.alloc(0);
   #at = 0;
   #end = 0;
@@ -53,6 +47,7 @@ export class HpackDecoder {
   #isTextMalformed = false;
 
   constructor(limits: DecoderLimits) {
+    super();
     this.#limits = limits;
   }
 
@@ -70,7 +65,7 @@ export class HpackDecoder {
         this.#emit(block, this.#entryAt(this.#integer(7)));
       } else if (first >= 0x40) {
         const entry = this.#literal(6);
-        this.#add(entry);
+        this.add(entry);
         this.#emit(block, entry);
       } else if (first >= 0x20) {
         if (!mayResize) throw malformed("a table size update follows a field");
@@ -84,8 +79,8 @@ export class HpackDecoder {
     return block;
   }
 
-  #emit(block: FieldBlock, { name, value, isMalformed }: DecodedEntry): void {
-    this.#listBytes += name.length + value.length + entryOverhead;
+  #emit(block: FieldBlock, { name, value, isMalformed, bytes }: DecodedEntry): void {
+    this.#listBytes += bytes;
     if (isMalformed) block.isMalformed = true;
     if (this.#listBytes > this.#limits.maxListBytes || block.fields.length >= 2 * this.#limits.maxFields) {
       block.isTooLarge = true;
@@ -95,14 +90,9 @@ export class HpackDecoder {
   }
 
   #entryAt(index: number): DecodedEntry {
-    const known = index <= fixed.length ? fixed[index - 1] : this.#dynamicAt(index - fixed.length);
+    const known = index <= fixed.length ? fixed[index - 1] : this.dynamicAt(index - fixed.length);
     if (known === undefined) throw malformed("an index is beyond the tables");
     return known;
-  }
-
-  /** The newest entry has index 1. */
-  #dynamicAt(index: number): DecodedEntry | undefined {
-    return index > this.#count ? undefined : this.#ring[(this.#added - index) & (maxEntries - 1)];
   }
 
   #literal(prefixBits: number): DecodedEntry {
@@ -119,7 +109,7 @@ export class HpackDecoder {
       isMalformed = named.isMalformed;
     }
     const value = this.#text(isFieldValue);
-    return { name, value, isMalformed: isMalformed || this.#isTextMalformed };
+    return { name, value, isMalformed: isMalformed || this.#isTextMalformed, bytes: fieldBytes(name, value) };
   }
 
   #text(isValid: (bytes: Uint8Array, from: number, to: number) => boolean): string {
@@ -158,34 +148,10 @@ export class HpackDecoder {
     throw malformed("an integer is too large");
   }
 
-  #add(entry: DecodedEntry): void {
-    const size = sizeOf(entry);
-    // RFC 7541, 4.4: an entry larger than the table empties the table.
-    this.#evictTo(this.#capacity - size);
-    if (size > this.#capacity) return;
-    this.#ring[this.#added & (maxEntries - 1)] = entry;
-    this.#added += 1;
-    this.#count += 1;
-    this.#bytes += size;
-  }
-
   #resize(capacity: number): void {
     if (capacity > maxTableBytes) throw malformed("the table would be larger than allowed");
-    this.#capacity = capacity;
-    this.#evictTo(capacity);
-  }
-
-  #evictTo(bytes: number): void {
-    while (this.#count > 0 && this.#bytes > bytes) {
-      const at = (this.#added - this.#count) & (maxEntries - 1);
-      const oldest = this.#ring[at];
-      this.#ring[at] = undefined;
-      this.#count -= 1;
-      if (oldest !== undefined) this.#bytes -= sizeOf(oldest);
-    }
+    this.setCapacity(capacity);
   }
 }
-
-const sizeOf = ({ name, value }: DecodedEntry): number => name.length + value.length + entryOverhead;
 
 const malformed = (message: string) => new ConnectionError(errorCodes.compressionError, message);

@@ -1,3 +1,4 @@
+import { fieldBytes, HpackTable, maxTableBytes } from "./hpack-table.ts";
 import { staticTable } from "./static-table.ts";
 
 interface KnownName {
@@ -25,12 +26,8 @@ const indexedNames = [
   ...["grpc-accept-encoding", "grpc-encoding", "server", "te", "user-agent", "vary", "via", "x-goog-api-client"],
   ...["grpc-status", "strict-transport-security", "x-content-type-options"],
 ];
-const maxTableBytes = 4_096;
-const entryOverhead = 32;
 /** Longer values are sent as they are. */
 const maxIndexedValue = 256;
-/** A power of two, and as many as fit in the table. */
-const maxEntries = maxTableBytes / entryOverhead;
 
 const knownNames = new Map<string, KnownName>();
 for (const name of [...staticTable.map(([listed]) => listed), ...indexedNames]) {
@@ -47,13 +44,7 @@ for (const name of [...staticTable.map(([listed]) => listed), ...indexedNames]) 
  * Encodes the field blocks of a connection (RFC 7541). Strings are not Huffman-coded: bytes cost less here than the
  * work. Every encoded block must be sent, in order.
  */
-export class HpackEncoder {
-  /** The dynamic table as a ring. `#added` counts every entry that was ever added. */
-  readonly #ring: (EncodedEntry | undefined)[] = new Array(maxEntries).fill(undefined);
-  #added = 0;
-  #count = 0;
-  #bytes = 0;
-  #capacity = maxTableBytes;
+export class HpackEncoder extends HpackTable<EncodedEntry> {
   /** The smallest size since the last block, and whether the peer has to learn of a new size (RFC 7541, 4.2). */
   #smallest = maxTableBytes;
   #isResized = false;
@@ -63,11 +54,10 @@ export class HpackEncoder {
   /** The peer's SETTINGS_HEADER_TABLE_SIZE. */
   resize(allowed: number): void {
     const capacity = Math.min(allowed, maxTableBytes);
-    if (capacity === this.#capacity) return;
+    if (capacity === this.capacity) return;
     this.#smallest = Math.min(this.#smallest, capacity);
     this.#isResized = true;
-    this.#capacity = capacity;
-    this.#evictTo(capacity);
+    this.setCapacity(capacity);
   }
 
   /** Begins a block. `out` must have room for all of its fields: see `bytesFor`. */
@@ -75,10 +65,10 @@ export class HpackEncoder {
     this.#out = out;
     this.#at = at;
     if (!this.#isResized) return;
-    if (this.#smallest < this.#capacity) this.#integer(0x20, 5, this.#smallest);
-    this.#integer(0x20, 5, this.#capacity);
+    if (this.#smallest < this.capacity) this.#integer(0x20, 5, this.#smallest);
+    this.#integer(0x20, 5, this.capacity);
     this.#isResized = false;
-    this.#smallest = this.#capacity;
+    this.#smallest = this.capacity;
   }
 
   /** Returns where the block ends. */
@@ -100,17 +90,17 @@ export class HpackEncoder {
     const index = known.values.get(value) ?? (known.isIndexed ? this.#find(known, value) : 0);
     if (index !== 0) {
       this.#integer(0x80, 7, index);
-    } else if (known.isIndexed && value.length <= maxIndexedValue && this.#capacity > 0) {
+    } else if (known.isIndexed && value.length <= maxIndexedValue && this.capacity > 0) {
       this.#literal(0x40, 6, known.index, name, value);
-      this.#add({ known, value, bytes: name.length + value.length + entryOverhead });
+      this.add({ known, value, bytes: fieldBytes(name, value) });
     } else {
       this.#literal(0, 4, known.index, name, value);
     }
   }
 
   #find(known: KnownName, value: string): number {
-    for (let back = 1; back <= this.#count; back += 1) {
-      const entry = this.#ring[(this.#added - back) & (maxEntries - 1)];
+    for (let back = 1; back <= this.entries; back += 1) {
+      const entry = this.dynamicAt(back);
       if (entry !== undefined && entry.known === known && entry.value === value) return staticTable.length + back;
     }
     return 0;
@@ -151,25 +141,6 @@ export class HpackEncoder {
     }
     out[this.#at] = rest;
     this.#at += 1;
-  }
-
-  #add(entry: EncodedEntry): void {
-    this.#evictTo(this.#capacity - entry.bytes);
-    if (entry.bytes > this.#capacity) return;
-    this.#ring[this.#added & (maxEntries - 1)] = entry;
-    this.#added += 1;
-    this.#count += 1;
-    this.#bytes += entry.bytes;
-  }
-
-  #evictTo(bytes: number): void {
-    while (this.#count > 0 && this.#bytes > bytes) {
-      const at = (this.#added - this.#count) & (maxEntries - 1);
-      const oldest = this.#ring[at];
-      this.#ring[at] = undefined;
-      this.#count -= 1;
-      this.#bytes -= oldest?.bytes ?? 0;
-    }
   }
 }
 
