@@ -4,6 +4,7 @@ import { writeText } from "../../base/node/text-writes.ts";
 import { takesMore } from "../backpressure.ts";
 import type { Framing, ResponseHead } from "../http1/response-head.ts";
 import { trailersIn } from "./client-side.ts";
+import { LentBuffers } from "./lent-buffers.ts";
 
 /** Limits the idle time between the requests of a connection. */
 export const idleMs = 60_000;
@@ -33,8 +34,7 @@ export abstract class ClientResponse {
   /** Text that is written together with the text that follows at once. */
   #text = "";
   #isFlushedSoon = false;
-  /** Functions that release the lent buffers that are still being written. */
-  #lent: Set<() => void> | undefined;
+  #lent: LentBuffers | undefined;
 
   constructor(socket: Socket) {
     this.socket = socket;
@@ -99,7 +99,7 @@ export abstract class ClientResponse {
 
   /** Releases the lent buffers that will not be written any more. */
   protected releaseLent(): void {
-    if (this.#lent !== undefined) for (const giveBack of this.#lent) giveBack();
+    this.#lent?.releaseAll();
   }
 
   #flushSoon(): void {
@@ -122,14 +122,8 @@ export abstract class ClientResponse {
   }
 
   #writeLent(content: Buffer, release: () => void): void {
-    const lent = this.#lent ?? new Set();
-    this.#lent = lent;
-    const giveBack = () => {
-      lent.delete(giveBack);
-      release();
-    };
-    lent.add(giveBack);
-    this.socket.write(content, giveBack);
+    this.#lent ??= new LentBuffers();
+    this.socket.write(content, this.#lent.add(release));
   }
 }
 

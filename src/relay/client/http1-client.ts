@@ -5,6 +5,7 @@ import type { Exchange } from "../exchange.ts";
 import type { RelayFailure } from "../failure.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { type AnswerRules, type ClientSide, cutAfterMs, linksIn, trailersIn } from "./client-side.ts";
+import { LentBuffers } from "./lent-buffers.ts";
 
 const collectYoung = createYoungCollection();
 
@@ -24,8 +25,7 @@ export class Http1Client implements ClientSide {
   #last: string | undefined;
   #isOver = false;
   #isListeningForDrain = false;
-  /** Functions that release the lent buffers that are still being written. */
-  #lent: Set<() => void> | undefined;
+  #lent: LentBuffers | undefined;
 
   constructor(request: IncomingMessage, response: ServerResponse, answering: AnswerRules) {
     this.#request = request;
@@ -114,7 +114,7 @@ export class Http1Client implements ClientSide {
 
   #closed(): void {
     // Buffers that waited behind another response of the connection are dropped without a callback.
-    if (this.#lent !== undefined) for (const giveBack of this.#lent) giveBack();
+    this.#lent?.releaseAll();
     // The exchange is over, or was answered in another way.
     if (this.#isOver || this.#response.writableFinished) return;
     this.#isOver = true;
@@ -123,14 +123,8 @@ export class Http1Client implements ClientSide {
   }
 
   #writeLent(content: Buffer, release: () => void): boolean {
-    const lent = this.#lent ?? new Set();
-    this.#lent = lent;
-    const giveBack = () => {
-      lent.delete(giveBack);
-      release();
-    };
-    lent.add(giveBack);
-    return this.#response.write(content, giveBack);
+    this.#lent ??= new LentBuffers();
+    return this.#response.write(content, this.#lent.add(release));
   }
 
   #breakOff(): void {

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { LentBuffers } from "../../../../src/relay/client/lent-buffers.ts";
 import { createBulkBuffers } from "../../../../src/relay/http1/bulk.ts";
 
 const pairs = 32;
@@ -56,4 +57,18 @@ it("is back at the full number once all that was lent has come back", () => {
     expect(buffers.take(nothing), `round ${round}`).toBeUndefined();
     for (const back of backs) back?.();
   }
+});
+
+it("comes back once: when it is written, or when its caller leaves", () => {
+  const released: string[] = [];
+  const lent = new LentBuffers();
+  const written = ["a", "b", "c"].map((name) => lent.add(() => released.push(name)));
+  written[1]?.();
+  expect(released).toEqual(["b"]);
+  lent.releaseAll();
+  expect(released).toEqual(["b", "a", "c"]);
+  // Node calls back with an error for what a destroyed socket did not write.
+  for (const done of written) done();
+  lent.releaseAll();
+  expect(released).toEqual(["b", "a", "c"]);
 });
