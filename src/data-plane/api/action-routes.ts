@@ -4,9 +4,9 @@ import { requireConnectionWithin, requireScriptsWithin, spendRequest, starterOf 
 import { faultOfAction } from "../../broker/syncs/actions.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
+import { connectionIn } from "../proxy/forwarding/connection-headers.ts";
 import type { RouteAnswer } from "../server/routes.ts";
 import { inBody } from "./body-fields.ts";
-import { connectionIn } from "./connection-headers.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 
 const triggerBody = { action_name: inBody.requiredText, input: inBody.any };

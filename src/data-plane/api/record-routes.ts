@@ -4,9 +4,9 @@ import { dataIn, type ListedRecord, type RecordPage } from "../../broker/records
 import { requireRecordsWithin, spendRequest } from "../../broker/setup/caller.ts";
 import { metadataField, nameMistake } from "../../core/scripts/record-change.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import { connectionIn } from "../proxy/forwarding/connection-headers.ts";
 import type { RouteAnswer } from "../server/routes.ts";
 import { inBody } from "./body-fields.ts";
-import { connectionIn } from "./connection-headers.ts";
 import { type JsonRequest, type JsonRoute, jsonRoute, type NoFields } from "./json-route.ts";
 import type { QueryField } from "./query-fields.ts";
 import { recordFilter, recordQuery } from "./record-query.ts";

@@ -1,6 +1,7 @@
 import { Fault } from "../../../base/fault.ts";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { FrontHead } from "../../../relay/client/incoming.ts";
+import { connectionIn } from "./connection-headers.ts";
 
 interface ConnectionNaming {
   /** The environment of the caller. */
@@ -22,13 +23,5 @@ export function requestedConnection({ headers }: FrontHead, naming: ConnectionNa
     if (alias.environment === environment) return alias;
     throw new Fault("unknown_connection", "there is no such connection in this environment");
   }
-  const integration = headers["provider-config-key"] ?? "";
-  const id = headers["connection-id"] ?? "";
-  if (typeof integration !== "string" || integration === "") {
-    throw new Fault("invalid_headers", "send the header Provider-Config-Key with the key of an integration");
-  }
-  if (typeof id !== "string" || id === "") {
-    throw new Fault("invalid_headers", "send the header Connection-Id with the id of a connection");
-  }
-  return { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id };
+  return connectionIn({ environment, headers });
 }

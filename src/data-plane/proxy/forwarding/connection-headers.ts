@@ -1,11 +1,9 @@
-import type { IncomingHttpHeaders } from "node:http";
-import { create } from "@bufbuild/protobuf";
-import { Fault } from "../../base/fault.ts";
-import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { FrontHead } from "../../../relay/client/incoming.ts";
 
-interface ConnectionHeaders {
+interface ConnectionHeaders extends Pick<FrontHead, "headers"> {
   readonly environment: string;
-  readonly headers: IncomingHttpHeaders;
 }
 
 /** Returns the connection that two headers name. */
@@ -18,5 +16,5 @@ export function connectionIn({ environment, headers }: ConnectionHeaders): Conne
   if (typeof id !== "string" || id === "") {
     throw new Fault("invalid_headers", "send the header Connection-Id with the id of a connection");
   }
-  return create(ConnectionRefSchema, { environment, integration, id });
+  return { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id };
 }
