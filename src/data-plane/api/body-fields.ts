@@ -3,7 +3,7 @@ import type { Fault, Mistake } from "../../base/fault.ts";
 import { isObject, type JsonFields, type ReadFindings, readFields } from "../../core/dialect/json-fields.ts";
 import { invalid, misspelledIn } from "../server/mistakes.ts";
 import type { FieldReport } from "../server/routes.ts";
-import type { FieldShape, ValuesOf } from "./field-shape.ts";
+import { type FieldShape, listed, type ValuesOf } from "./field-shape.ts";
 
 /** A field of a JSON body: its shape as data, and the function that reads it. */
 export interface BodyField<T> extends FieldShape {
@@ -67,9 +67,7 @@ function choice<const T extends string>(...oneOf: readonly T[]): BodyField<T | u
     read(fields, name) {
       const value = fields.text(name);
       const found = oneOf.find((one) => one === value);
-      if (value !== undefined && found === undefined) {
-        fields.refuse(name, `must be ${oneOf.length < 3 ? oneOf.join(" or ") : `one of ${oneOf.join(", ")}`}`);
-      }
+      if (value !== undefined && found === undefined) fields.refuse(name, `must be ${listed(oneOf)}`);
       return found;
     },
   };

@@ -21,3 +21,7 @@ export interface FieldShape {
 export type ValuesOf<S> = {
   readonly [K in keyof S]: S[K] extends { readonly read: (...input: never[]) => infer T } ? T : never;
 };
+
+/** The words of `oneOf` in a message. */
+export const listed = (words: readonly string[]): string =>
+  words.length < 3 ? words.join(" or ") : `one of ${words.join(", ")}`;

@@ -1,5 +1,5 @@
 import type { QueryReader } from "../server/query.ts";
-import type { FieldShape, ValuesOf } from "./field-shape.ts";
+import { type FieldShape, listed, type ValuesOf } from "./field-shape.ts";
 
 /** A parameter of a query: its shape as data, and the function that reads it. */
 export interface QueryField<T> extends FieldShape {
@@ -74,9 +74,6 @@ const map: QueryField<Readonly<Record<string, string>>> = {
 
 /** The kinds of parameters in the tables of routes. */
 export const inQuery = { text, optionalText, requiredText, integer, flag, choice, list, choices, map };
-
-const listed = (words: readonly string[]): string =>
-  words.length < 3 ? words.join(" or ") : `one of ${words.join(", ")}`;
 
 export function readQueryValues<Q extends QuerySchema>(schema: Q, query: QueryReader): ValuesOf<Q> {
   const entries = Object.entries(schema).map(([name, field]) => [name, field.read(query, name)]);
