@@ -25,7 +25,7 @@ interface EventAnswerOptions {
 /** A script that says more than that of its progress, or logs more, is not passed on. */
 const maxMessages = 1_000;
 /** Other parties close connections on which nothing comes. */
-const keepAliveMs = 15_000;
+export const keepAliveMs = 15_000;
 
 export function createEventAnswer({ token, least }: EventAnswerOptions): EventAnswer {
   const begun = Promise.withResolvers<"stream">();

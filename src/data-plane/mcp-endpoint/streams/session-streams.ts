@@ -8,11 +8,11 @@ import type { ClientProfile } from "../../../core/mcp-endpoint/client-profile.ts
 import { invalidParams, RpcFailure, rpcCodes } from "../../../core/mcp-endpoint/protocol.ts";
 import type { AnswerStream } from "../../server/routes.ts";
 import { type EndpointCaller, endpointCallerNow } from "../endpoint-caller.ts";
-import { eventOf, keepAlive } from "../event-answer.ts";
 import { resourceAt } from "../resources.ts";
 import type { RpcRequest } from "../rpc-request.ts";
 import type { ToolCatalog } from "../tool-catalog.ts";
 import { createCallerSlots } from "./caller-slots.ts";
+import { EventWriter } from "./event-writer.ts";
 import type { FindFollowed } from "./followed-records.ts";
 import { hasLeft } from "./has-left.ts";
 import { createSessionWatch } from "./session-watch.ts";
@@ -47,7 +47,6 @@ const maxMs = 10 * 60_000;
 const beatMs = 500;
 /** A stream with nothing to tell notices that its key has ended. */
 const idleBeatMs = 1_000;
-const keepAliveMs = 15_000;
 const maxUriLength = 2_000;
 
 export function createSessionStreams(options: SessionStreamOptions): SessionStreams {
@@ -68,12 +67,7 @@ export function createSessionStreams(options: SessionStreamOptions): SessionStre
         return { caller: now, catalog: await catalogOf(now) };
       },
     });
-    let saidMs = performance.now();
-
-    function write(text: string): void {
-      to.write(text);
-      saidMs = performance.now();
-    }
+    const events = new EventWriter(to);
 
     try {
       while (performance.now() < endMs) {
@@ -82,10 +76,10 @@ export function createSessionStreams(options: SessionStreamOptions): SessionStre
         await watch.look(taken);
         if (!to.isFull()) {
           for (const uri of await watch.changed()) {
-            write(eventOf({ jsonrpc: "2.0", method: "notifications/resources/updated", params: { uri } }));
+            events.write({ jsonrpc: "2.0", method: "notifications/resources/updated", params: { uri } });
           }
         }
-        if (performance.now() - saidMs >= keepAliveMs) write(keepAlive);
+        events.keepAlive();
         if (await hasLeft(leaving, watch.isIdle() ? idleBeatMs : beatMs)) return;
       }
     } finally {

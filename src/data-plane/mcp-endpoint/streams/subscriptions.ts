@@ -13,11 +13,12 @@ import {
 } from "../../../core/mcp-endpoint/protocol.ts";
 import type { AnswerStream } from "../../server/routes.ts";
 import { type EndpointCaller, endpointCallerNow } from "../endpoint-caller.ts";
-import { eventOf, keepAlive } from "../event-answer.ts";
+import { eventOf } from "../event-answer.ts";
 import { rpcErrorBody } from "../rpc-faults.ts";
 import type { RpcRequest, RpcResult } from "../rpc-request.ts";
 import type { ToolCatalog } from "../tool-catalog.ts";
 import { createCallerSlots } from "./caller-slots.ts";
+import { EventWriter } from "./event-writer.ts";
 import type { FindFollowed, FollowedResource } from "./followed-records.ts";
 import { hasLeft } from "./has-left.ts";
 
@@ -39,8 +40,6 @@ const maxUris = 50;
 const maxMs = 10 * 60_000;
 /** Changes are told at most this often, and callers that may not read any more are noticed. */
 const beatMs = 500;
-/** Other parties close connections on which nothing comes. */
-const keepAliveMs = 15_000;
 
 export function createSubscriptions(services: SubscriptionServices): Listen {
   const { broker, findFollowed, catalogOf, serverInfo, world } = services;
@@ -107,15 +106,10 @@ export function createSubscriptions(services: SubscriptionServices): Listen {
 
 /** Writes the messages of a subscription, each with its ID. */
 function subscriptionEvents(id: RpcId, to: AnswerStream) {
-  let saidMs = performance.now();
-
-  function write(text: string): void {
-    to.write(text);
-    saidMs = performance.now();
-  }
+  const events = new EventWriter(to);
 
   const note = (method: string, params: JsonObject) =>
-    write(eventOf({ jsonrpc: "2.0", method, params: { ...params, _meta: { [subscriptionKey]: id } } }));
+    events.write({ jsonrpc: "2.0", method, params: { ...params, _meta: { [subscriptionKey]: id } } });
 
   return {
     acknowledge(uris: readonly string[]) {
@@ -123,13 +117,11 @@ function subscriptionEvents(id: RpcId, to: AnswerStream) {
       note("notifications/subscriptions/acknowledged", { notifications });
     },
     updated: (uri: string) => note("notifications/resources/updated", { uri }),
-    keepAlive() {
-      if (performance.now() - saidMs >= keepAliveMs) write(keepAlive);
-    },
+    keepAlive: () => events.keepAlive(),
     /** Tells the client that it may subscribe again. */
     end(serverInfo: JsonObject) {
       const _meta = { [serverInfoKey]: serverInfo, [subscriptionKey]: id };
-      write(eventOf(resultResponse(id, { resultType: "complete", _meta })));
+      events.write(resultResponse(id, { resultType: "complete", _meta }));
     },
   };
 }
