@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- NAME [--count N]`: each command produces figures of test/bench/README.md. The benches of the proxy and of
- * webhooks have parts (`--only requests,streams`), and can run longer (`--rounds N`). Those of the proxy and of the
- * start can measure a second build in the same rounds (`--beside ../before/dist/latchkey.js`). `all --quick` runs the
+ * webhooks have parts (`--only requests,streams`), and can run longer (`--rounds N`). Those of the proxy, of
+ * webhooks and of the start can measure a second build in the same rounds (`--beside ../before/dist/latchkey.js`). `all --quick` runs the
  * short forms of many and keeps their figures; `compare RELEASE` measures again and judges what changed.
  */
 import { parseArgs } from "node:util";
@@ -34,7 +34,7 @@ import { start } from "./start.ts";
 import { store } from "./store.ts";
 import { syncs } from "./syncs.ts";
 import { tails } from "./tails/tails.ts";
-import { webhooks } from "./webhooks.ts";
+import { webhooks } from "./webhooks/webhooks.ts";
 
 const text = { type: "string" } as const;
 const { positionals, values } = parseArgs({
@@ -120,7 +120,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
       seconds: Number(values.seconds ?? 0),
       beside: values.beside,
     }),
-  webhooks: () => webhooks({ only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
+  webhooks: () => webhooks({ only: listOf(values.only), rounds: Number(values.rounds ?? 0), beside: values.beside }),
 };
 const [name = ""] = positionals;
 const bench = benches[name];

@@ -219,7 +219,7 @@ interface Application {
   stop(): void;
 }
 
-const program = fileURLToPath(new URL("../webhooks-application.ts", import.meta.url));
+const program = fileURLToPath(new URL("../webhooks/application-program.ts", import.meta.url));
 
 async function startApplication(): Promise<Application> {
   const child = spawn(process.execPath, [program], { stdio: ["pipe", "pipe", "inherit"] });

@@ -23,7 +23,7 @@ const shortRuns: readonly ShortRun[] = [
   { bench: "http2", args: ["--count", "20000", "--rounds", "5"], takesBuild: false },
   { bench: "forward-proxy", args: ["--only", "requests,latency", "--seconds", "2"], takesBuild: false },
   { bench: "mcp", args: ["--count", "200", "--rounds", "7"], takesBuild: false },
-  { bench: "webhooks", args: ["--only", "receive,steady", "--rounds", "3"], takesBuild: false },
+  { bench: "webhooks", args: ["--only", "receive,steady", "--rounds", "3"], takesBuild: true },
   { bench: "policies", args: ["--count", "50000"], takesBuild: false },
   { bench: "import", args: ["--count", "15000", "--rounds", "4"], takesBuild: true },
   { bench: "start", args: ["--count", "9"], takesBuild: true },

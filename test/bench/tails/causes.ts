@@ -1,5 +1,5 @@
 import type { Logged } from "./request-log.ts";
-import type { Recorded, Sample } from "./turn-probe.ts";
+import type { Recorded, Sample, StoreWrite } from "./turn-probe.ts";
 
 /** What a slow request waited for most. */
 export const causes = [
@@ -9,6 +9,9 @@ export const causes = [
   "turns before it",
   "own threads on the core",
   "others on the core",
+  "a write of the store",
+  "a write beside a compaction",
+  "a late caller",
   "origin, caller or kernel",
 ] as const;
 
@@ -23,8 +26,10 @@ export interface Explained extends Logged {
 }
 
 interface Turn {
+  /** The loop waits for events first. */
   readonly from: number;
   readonly until: number;
+  readonly idleMs: number;
   /** Without the time in poll. */
   readonly activeMs: number;
   readonly cpuMs: number;
@@ -42,6 +47,7 @@ function turnsOf({ turns }: Recorded): Turn[] {
     all.push({
       from: turns[at - 4] ?? 0,
       until: turns[at] ?? 0,
+      idleMs: since(1),
       activeMs: Math.max(0, since(0) - since(1)),
       cpuMs,
       otherThreadsMs: since(3),
@@ -64,13 +70,16 @@ function firstAfter<T>(all: readonly T[], at: number, endOf: (one: T) => number)
 /** Names the cause of each request: the largest share of the time between its start and its end. */
 export function explain(requests: readonly Logged[], recorded: Recorded): Explained[] {
   const turns = turnsOf(recorded);
+  const writes = recorded.writes.toSorted((a, b) => a.from - b.from);
   const collections = recorded.collections.toSorted((a, b) => a.at - b.at);
   return requests.map((request) => {
-    const from = request.sentAtMs - recorded.wallMs;
-    const until = from + request.tookMs;
+    const { lateMs = 0, tookMs } = request;
+    const from = request.sentAtMs - recorded.wallMs + lateMs;
+    const until = from + tookMs - lateMs;
     const overlap = (start: number, end: number) => Math.max(0, Math.min(end, until) - Math.max(start, from));
     const took = { young: 0, old: 0 };
     for (const { kind, at, tookMs } of collections) took[kind] += overlap(at, at + tookMs);
+    const waited = { alone: 0, besideCompaction: 0 };
     let [active, cpu, others, longest] = [0, 0, 0, undefined as Turn | undefined];
     for (let i = firstAfter(turns, from, (turn) => turn.until); i < turns.length; i += 1) {
       const turn = turns[i] as Turn;
@@ -79,6 +88,11 @@ export function explain(requests: readonly Logged[], recorded: Recorded): Explai
       active += turn.activeMs * share;
       cpu += turn.cpuMs * share;
       others += turn.otherThreadsMs * share;
+      for (const wait of writesIn(writes, turn)) {
+        const share = overlap(wait.from, wait.until);
+        if (wait.isCompacting) waited.besideCompaction += share;
+        else waited.alone += share;
+      }
       if (longest === undefined || turn.activeMs > longest.activeMs) longest = turn;
     }
     const collected = took.young + took.old;
@@ -94,12 +108,27 @@ export function explain(requests: readonly Logged[], recorded: Recorded): Explai
       "turns before it": isLong ? 0 : worked,
       "own threads on the core": ownThreads,
       "others on the core": offCore - ownThreads,
-      "origin, caller or kernel": Math.max(0, request.tookMs - active),
+      "a write of the store": waited.alone,
+      "a write beside a compaction": waited.besideCompaction,
+      "a late caller": lateMs,
+      "origin, caller or kernel": Math.max(0, tookMs - lateMs - active - waited.alone - waited.besideCompaction),
     };
     const cause = causes.reduce((most, one) => (shares[one] > shares[most] ? one : most));
     const ran = longest === undefined ? [] : ranIn(recorded.samples, longest);
     return { ...request, cause, causedMs: shares[cause], ran };
   });
+}
+
+/** Returns the parts of a turn in which the loop waits for events while the store writes. */
+function writesIn(writes: readonly StoreWrite[], { from, idleMs }: Turn): StoreWrite[] {
+  const until = from + idleMs;
+  const found: StoreWrite[] = [];
+  for (let i = firstAfter(writes, from, (write) => write.until); i < writes.length; i += 1) {
+    const write = writes[i] as StoreWrite;
+    if (write.from >= until) break;
+    found.push({ ...write, from: Math.max(from, write.from), until: Math.min(until, write.until) });
+  }
+  return found;
 }
 
 function ranIn(samples: readonly Sample[], { from, until }: Turn): string[] {

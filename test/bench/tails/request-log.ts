@@ -8,9 +8,11 @@ import { quantile } from "../sidecar-process.ts";
 
 /** One request, as its caller saw it. */
 export interface Logged {
-  /** By the wall clock. */
+  /** When it was due, by the wall clock. */
   readonly sentAtMs: number;
   readonly tookMs: number;
+  /** Part of that before its caller sent it. */
+  readonly lateMs?: number;
 }
 
 export interface Load {

@@ -13,9 +13,9 @@ import { loadWith, type Target } from "../proxy-load.ts";
 import { type Origins, startOrigins } from "../proxy-origins.ts";
 import { cpuOfThreads, isThere, loadAverage, pinSelf } from "../proxy-process.ts";
 import { createTable, type Table } from "../proxy-table.ts";
-import { quantile, withFolder } from "../sidecar-process.ts";
-import { causes, type Explained, explain } from "./causes.ts";
-import { type LoggedLoad, logged } from "./request-log.ts";
+import { withFolder } from "../sidecar-process.ts";
+import { reportTrace } from "./report.ts";
+import { logged } from "./request-log.ts";
 import type { Recorded } from "./turn-probe.ts";
 
 export interface TailsOptions {
@@ -47,7 +47,6 @@ const cells: readonly Cell[] = [
 ];
 /** Part of the slowest candidate's rate: all get the same. */
 const partialShare = 0.7;
-const traced = 100;
 const probe = fileURLToPath(new URL("turn-probe.ts", import.meta.url));
 
 /**
@@ -155,7 +154,7 @@ async function trace({ folder, origins, seconds }: Bench, { way, connections }: 
       const recorded = await sidecar.ask<Recorded>("end");
       saturated ??= load.perSecond;
       say(`\n${way} origin, ${connections} connections, ${title}; load average ${loadAverage()}`);
-      report(load, recorded);
+      reportTrace(load, recorded);
       const used = [...threads].map(([name, ms]) => [name, ms - (before.get(name) ?? 0)] as const);
       say(`CPU ms by thread: ${used.map(([name, ms]) => `${name} ${ms.toFixed(0)}`).join(", ")}`);
     }
@@ -164,35 +163,4 @@ async function trace({ folder, origins, seconds }: Bench, { way, connections }: 
   }
 }
 
-function report({ requests, perSecond, p50Ms, p99Ms }: LoggedLoad, recorded: Recorded): void {
-  say(`${Math.round(perSecond)} requests/s, p50 ${p50Ms.toFixed(2)} ms, p99 ${p99Ms.toFixed(2)} ms`);
-  for (const kind of ["young", "old"] as const) {
-    const took = sorted(recorded.collections.filter((one) => one.kind === kind).map(({ tookMs }) => tookMs));
-    if (took.length === 0) continue;
-    const [median, most] = [quantile(took, 0.5), took.at(-1) ?? 0];
-    say(`${took.length} ${kind} collections, median ${median.toFixed(2)} ms, longest ${most.toFixed(2)} ms`);
-  }
-  const slowest = requests.toSorted((a, b) => b.tookMs - a.tookMs).slice(0, traced);
-  const explained = explain(slowest, recorded);
-  say("| of the slowest hundred | requests | median ms | of that, the cause | the longest turn ran |");
-  say("| --- | --: | --: | --: | --- |");
-  for (const cause of causes) {
-    const of = explained.filter((one) => one.cause === cause);
-    if (of.length > 0) say(lineOf(cause, of));
-  }
-}
-
-function lineOf(cause: string, of: readonly Explained[]): string {
-  const median = (values: readonly number[]) => quantile(sorted(values), 0.5).toFixed(2);
-  const cells = [
-    cause,
-    of.length,
-    median(of.map(({ tookMs }) => tookMs)),
-    median(of.map(({ causedMs }) => causedMs)),
-    of[0]?.ran.slice(0, 4).join(", ") || "–",
-  ];
-  return `| ${cells.join(" | ")} |`;
-}
-
-const sorted = (values: readonly number[]): number[] => values.toSorted((a, b) => a - b);
 const say = (line: string) => void process.stdout.write(`${line}\n`);

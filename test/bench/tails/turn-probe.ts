@@ -14,6 +14,16 @@ export interface Recorded {
   readonly turns: readonly number[];
   readonly collections: readonly Collection[];
   readonly samples: readonly Sample[];
+  /** None unless a probe notes them. */
+  readonly writes: readonly StoreWrite[];
+}
+
+/** A durable write of the store, as the main thread sees it. */
+export interface StoreWrite {
+  readonly from: number;
+  readonly until: number;
+  /** LevelDB wrote or merged tables meanwhile. */
+  readonly isCompacting?: boolean;
 }
 
 export interface Collection {
@@ -39,6 +49,11 @@ const turns = new Float64Array(mostTurns * 4);
 let noted = 0;
 let isOn = false;
 let collections: Collection[] = [];
+let writes: StoreWrite[] = [];
+
+export function noteWrite(write: StoreWrite): void {
+  if (isOn) writes.push(write);
+}
 new PerformanceObserver((list) => {
   if (!isOn) return;
   for (const entry of list.getEntries()) {
@@ -131,7 +146,7 @@ async function begin(samples: boolean): Promise<void> {
     await ask("Profiler.start");
   }
   samplesToo = samples;
-  [noted, isOn, collections] = [0, true, []];
+  [noted, isOn, collections, writes] = [0, true, [], []];
   note();
 }
 
@@ -140,7 +155,7 @@ async function end(): Promise<Recorded> {
   await sleep(50);
   isOn = false;
   const samples = samplesToo ? samplesOf((await ask<{ readonly profile: Profile }>("Profiler.stop")).profile) : [];
-  return { wallMs: wallOffset(), turns: [...turns.subarray(0, noted * 4)], collections, samples };
+  return { wallMs: wallOffset(), turns: [...turns.subarray(0, noted * 4)], collections, samples, writes };
 }
 
 process.on("message", (asked) => {
