@@ -11,6 +11,7 @@ import { watchDiskSpace } from "./disk-space.ts";
 import { createGroupWriter } from "./group-writer.ts";
 import { createMarkerFile } from "./marker.ts";
 import { format, openFolder } from "./open.ts";
+import { createOpenFiles } from "./open-files.ts";
 import { createLevelReads } from "./reads.ts";
 import { createRecovery } from "./recovery.ts";
 import { createRefusals, type Refusals } from "./refusals.ts";
@@ -43,9 +44,10 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
   const refusals = createRefusals({ queue, metrics });
   const recovery = createRecovery({ folder, database, refusals, history, log });
   const disk = await watchDiskSpace({ folder, refusals, log, metrics });
+  const files = createOpenFiles({ folder, log });
   const writeGroup = createGroupWriter({ database, disk, refusals, recovery, history, metrics });
   const reads = createLevelReads({ folder, database, requireOpen, reopened: () => recovery.reopening });
-  const stopChecking = checkRegularly({ database, refusals, check: () => void checkDisk().then(syncTail) });
+  const stopChecking = checkRegularly({ database, refusals, checks: [checkDisk, syncTail, files.check] });
   metrics.storeRevision.set(database.revision);
   await checkDisk();
 
@@ -118,6 +120,7 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
       disk.close();
       await queue.drained();
       await recovered;
+      await files.close();
       await database.close();
       await tail.sync();
       tail.close();
@@ -129,7 +132,8 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
 interface RegularCheck {
   readonly database: Pick<CheckedDatabase, "revision">;
   readonly refusals: Refusals;
-  readonly check: () => void;
+  /** Run one after another. None of them rejects. */
+  readonly checks: readonly (() => Promise<void>)[];
 }
 
 const checkEveryMs = 1_000;
@@ -137,13 +141,17 @@ const checkEveryMs = 1_000;
 const restMs = 5_000;
 
 /** Checks the disk, less often while nothing is written. Returns the function that ends the checks. */
-function checkRegularly({ database, refusals, check }: RegularCheck): () => void {
+function checkRegularly({ database, refusals, checks }: RegularCheck): () => void {
   let last = { revision: -1, at: 0 };
   return onBeat(checkEveryMs, () => {
     const { revision } = database;
     const isAtRest = revision === last.revision && refusals.current === undefined;
     if (isAtRest && performance.now() - last.at < restMs) return;
     last = { revision, at: performance.now() };
-    check();
+    void runAll(checks);
   });
+}
+
+async function runAll(checks: RegularCheck["checks"]): Promise<void> {
+  for (const check of checks) await check();
 }

@@ -1,10 +1,11 @@
-import { chmod, mkdtemp, rm, stat } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readlink, rm, stat, unlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { createLog } from "../../../../src/base/log.ts";
 import { createMetrics } from "../../../../src/base/metrics/metrics.ts";
 import { openLevelStore } from "../../../../src/store/level/level.ts";
+import { createOpenFiles } from "../../../../src/store/level/open-files.ts";
 import { temporaryFolder } from "../../../support/sidecar/harness.ts";
 import { carries } from "../above.ts";
 import { conforms } from "../conformance.ts";
@@ -43,3 +44,34 @@ it("writes commits that come together with one fsync, and acknowledges each", as
   expect((await metrics.storeCommits.get()).values[0]?.value).toBe(500);
   await store.close();
 });
+
+it.runIf(process.platform === "linux")("frees the space of a deleted log in another thread", async () => {
+  const folder = await temporaryFolder();
+  const files = createOpenFiles({ folder, log });
+  const name = join(folder, "000003.log");
+  await writeFile(name, "log");
+  await writeFile(join(folder, "000004.ldb"), "a small table");
+  await files.check();
+  expect(await openedIn(folder)).toEqual([name]);
+  await unlink(name);
+  expect(await openedIn(folder)).toEqual([`${name} (deleted)`]);
+  await files.check();
+  expect(await openedIn(folder)).toEqual([]);
+  await files.close();
+});
+
+it.runIf(process.platform === "linux")("keeps its log open beside LevelDB", async () => {
+  const folder = join(await temporaryFolder(), "store");
+  const store = await openLevelStore({ folder, log, metrics: createMetrics() });
+  const logs = async () => (await openedIn(folder)).filter((name) => name.endsWith(".log")).length;
+  await expect.poll(logs, { timeout: 20_000 }).toBe(2);
+  await store.close();
+  expect(await logs()).toBe(0);
+});
+
+/** Returns the files of a folder that this process has open. */
+async function openedIn(folder: string): Promise<string[]> {
+  const descriptors = await readdir("/proc/self/fd");
+  const names = await Promise.all(descriptors.map((one) => readlink(`/proc/self/fd/${one}`).catch(() => "")));
+  return names.filter((name) => name.startsWith(folder));
+}
