@@ -40,7 +40,8 @@ export async function build(dist: string, further: Readonly<Record<string, strin
     format: "esm",
     // What is imported on demand is a file of its own: an edge never reads the store, nor a server the commands.
     splitting: true,
-    external,
+    // Its JavaScript is bundled: see `quickStart`.
+    external: external.filter((name) => name !== "level"),
     plugins: quickStart,
     // CommonJS packages among the dependencies need `require`.
     banner: {

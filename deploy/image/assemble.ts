@@ -57,8 +57,9 @@ export async function assemble(folder: string): Promise<void> {
   chmodSync(join(root, "usr/bin/node"), 0o755);
 
   const opt = join(root, "opt/latchkey");
-  const bundled = packagesOf(await build(opt));
+  const inBundles = packagesOf(await build(opt));
   const beside = external.flatMap(closureOf);
+  const bundled = inBundles.filter(({ folder }) => beside.every((one) => one.folder !== folder));
   for (const one of beside) {
     const there = join(opt, relative(checkout, one.folder));
     cpSync(one.folder, there, { recursive: true, filter: (path) => !isLeftOut(one.name, relative(one.folder, path)) });

@@ -1,5 +1,5 @@
 import { createPublicKey, type JsonWebKey, type KeyObject, X509Certificate } from "node:crypto";
-import { rootCertificates } from "node:tls";
+import tls from "node:tls";
 import { isKeyFor, type PublicKeyAlgorithm, readPublicKey } from "../../base/crypto/public-keys.ts";
 import type { SenderKeyRequest, ValueRule } from "../../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../../providers/dotted-path.ts";
@@ -158,8 +158,8 @@ function endsAtRoot(chain: readonly X509Certificate[], roots: readonly X509Certi
 }
 
 let known: readonly X509Certificate[] | undefined;
-/** Parsed when first used: there are some 150. */
+/** Read and parsed when first used: there are some 150. */
 function publicRoots(): readonly X509Certificate[] {
-  known ??= rootCertificates.map((root) => new X509Certificate(root));
+  known ??= tls.rootCertificates.map((root) => new X509Certificate(root));
   return known;
 }
