@@ -1,5 +1,5 @@
+import { createRecentCache } from "../base/caches/recent-cache.ts";
 import { Fault } from "../base/fault.ts";
-import { createRecentCache } from "../base/recent-cache.ts";
 import { ForwardTarget } from "../data-plane/proxy/forwarding/forward-target.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { FrontHead } from "../relay/client/incoming.ts";

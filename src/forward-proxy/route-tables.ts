@@ -1,4 +1,4 @@
-import { createRecentCache } from "../base/recent-cache.ts";
+import { createRecentCache } from "../base/caches/recent-cache.ts";
 import type { HostRoutes } from "../broker/connections/hosts/host-routes.ts";
 import { type RouteRow, readRouteRows } from "../broker/connections/hosts/route-rows.ts";
 

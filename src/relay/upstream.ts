@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
+import { createRecentCache } from "../base/caches/recent-cache.ts";
 import { createAdaptiveBeat } from "../base/loop/adaptive-beat.ts";
-import { createRecentCache } from "../base/recent-cache.ts";
 import { finishTick } from "./batching.ts";
 import { createTunnels } from "./client/tunnels.ts";
 import { failureOf } from "./dial-failure.ts";

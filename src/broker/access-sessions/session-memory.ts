@@ -1,7 +1,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { type AccessSession, AccessSessionSchema } from "../../gen/latchkey/v1/access_session_pb.ts";
 
 /** The sessions that can be used, in memory: a short hash of each token, and the encoded session as text. */
@@ -45,7 +45,7 @@ const usualDecoded = 10_000;
 export function createSessionMemory<T extends object>(options: SessionMemoryOptions<T>): SessionMemory<T> {
   const { use, drop, maxDecoded = usualDecoded } = options;
   const encoded = new Map<string, string>();
-  const decoded = new LRUCache<string, T>({ max: maxDecoded, dispose: drop });
+  const decoded = createLateCache<T>({ max: maxDecoded, dispose: drop });
 
   return {
     get size() {

@@ -34,32 +34,35 @@ const isOfConnections = /^(?:connection|credentials|integration|integration-secr
 export async function openConnectionCache(options: ConnectionCacheOptions): Promise<ConnectionCache> {
   const { store, load, hits, onIntegrationChange, world } = options;
   const misses = world.metrics.liveLookups.series({ result: "miss" });
-  const cache = new LRUCache<string, CachedConnection, ConnectionRef>({
-    max: maxLive,
-    // If an entry is evicted during its load, waiting callers still get it; the next caller reads the store again.
-    ignoreFetchAbort: true,
-    onInsert: (entry) => {
-      entry.slot.live = entry;
-    },
-    dispose: (entry) => entry.leave(),
-    fetchMethod: (_key, _stale, { context: ref }) => load(ref),
-  });
+  const create = () =>
+    new LRUCache<string, CachedConnection, ConnectionRef>({
+      max: maxLive,
+      // If an entry is evicted during its load, waiting callers still get it; the next caller reads the store again.
+      ignoreFetchAbort: true,
+      onInsert: (entry) => {
+        entry.slot.live = entry;
+      },
+      dispose: (entry) => entry.leave(),
+      fetchMethod: (_key, _stale, { context: ref }) => load(ref),
+    });
+  /** Takes its memory with its first entry. */
+  let cache: ReturnType<typeof create> | undefined;
 
   const watch = await follow({
     store,
     world,
     spaces: ["connection", "credentials", "integration", "integration-secrets", "provider"],
     // Changes may have been missed: evict everything, to be read again on demand.
-    read: async () => () => cache.clear(),
+    read: async () => () => cache?.clear(),
     onCommit({ changes }) {
       for (const { key } of changes) {
         if (!isOfConnections.test(key)) continue;
         const [space, environment = "", integration = "", id = ""] = partsOf(key);
         if (space === "connection" || space === "credentials") {
-          cache.delete(connectionKey({ environment, integration, id }));
+          cache?.delete(connectionKey({ environment, integration, id }));
         }
         // Integration or provider changed: rare, and every connection of it must be read again.
-        if (space === "integration" || space === "integration-secrets" || space === "provider") cache.clear();
+        if (space === "integration" || space === "integration-secrets" || space === "provider") cache?.clear();
         if (space === "integration" || space === "integration-secrets") onIntegrationChange(environment, integration);
       }
     },
@@ -68,14 +71,15 @@ export async function openConnectionCache(options: ConnectionCacheOptions): Prom
   return {
     async get(ref) {
       const key = connectionKey(ref);
+      cache ??= create();
       const known = cache.get(key);
       (known === undefined ? misses : hits).add();
       const found = known ?? (await cache.fetch(key, { context: ref }));
       if (found === undefined) throw new Error("a connection was loaded but not returned");
       return found;
     },
-    peek: (ref) => cache.get(connectionKey(ref)),
-    evict: (ref) => void cache.delete(connectionKey(ref)),
+    peek: (ref) => cache?.get(connectionKey(ref)),
+    evict: (ref) => void cache?.delete(connectionKey(ref)),
     close: () => watch.close(),
   };
 }

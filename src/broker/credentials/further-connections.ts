@@ -1,7 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { LRUCache } from "lru-cache";
 import { tokenRefreshOf } from "../../auth/credential-refresh.ts";
 import { furtherTokenNames, furtherTokenOf } from "../../auth/oauth2/further-tokens.ts";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
@@ -38,7 +38,7 @@ const aheadAgainMs = 30_000;
 export function createFurtherConnections(options: FurtherConnectionsOptions): FurtherConnections {
   const { cache, refresher, lastUsed, world } = options;
   /** Tokens that were refreshed because the provider refused them: the next ones may be refused as well. */
-  const refusedLately = new LRUCache<string, true>({ max: 10_000, ttl: coolDownMs });
+  const refusedLately = createLateCache<true>({ max: 10_000, ttl: coolDownMs });
 
   async function refreshed(ref: ConnectionRef, base: CachedConnection, token: string, why: RefreshReason) {
     await refresher.renew(ref, { seen: base.credentials, why, token });

@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import type { World } from "../../base/world.ts";
 
 /** Results of recent attempts by URL, since this process delivers. */
@@ -21,8 +21,8 @@ const rememberedUrls = 1_000;
 const keyOf = (environment: string, url: string): string => `${environment}\0${url}`;
 
 export function createDestinationHealth({ now }: Pick<World, "now">): DestinationHealth {
-  const delivered = new LRUCache<string, number>({ max: rememberedUrls });
-  const failed = new LRUCache<string, DestinationFailures>({ max: rememberedUrls });
+  const delivered = createLateCache<number>({ max: rememberedUrls });
+  const failed = createLateCache<DestinationFailures>({ max: rememberedUrls });
   return {
     onDelivered(environment, url) {
       const key = keyOf(environment, url);

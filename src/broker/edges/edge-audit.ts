@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { Audit, AuditEntry } from "../audit/audit.ts";
@@ -190,7 +190,7 @@ function createVisits(add: AddEntry) {
 
 /** Returns a function that notes refusals. An edge that is refused tries again and again. */
 function createRefusals(add: AddEntry, { now }: World): EdgeAudit["refused"] {
-  const known = new LRUCache<string, true>({ max: 1_000, ttl: refusalAgainMs });
+  const known = createLateCache<true>({ max: 1_000, ttl: refusalAgainMs });
   let left = refusalsPerMinute;
   let minute = 0;
   return ({ identity, error, peer }) => {

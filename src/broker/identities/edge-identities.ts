@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { Fault } from "../../base/fault.ts";
 import { digestOf } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
@@ -43,7 +43,7 @@ export function createEdgeIdentities(world: World): EdgeIdentities {
     fetch: FetchKeySet,
   ): (token: string) => Caller | Promise<Caller> {
     const verifier = createTokenVerifier({ issuers: [issuer], keysOf: keySets([issuer], fetch), world });
-    const verified = new LRUCache<string, VerifiedEdge>({ max: maxVerified });
+    const verified = createLateCache<VerifiedEdge>({ max: maxVerified });
 
     async function verify(text: string, digest: string): Promise<Caller> {
       const token = await verifier.verify(text);

@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { digestOf } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import {
@@ -47,7 +47,7 @@ export function createTokenCallers({ rules, keysOf, admitted, world }: TokenCall
   const { issuers, grants } = rules;
   const verifier = createTokenVerifier({ issuers, keysOf, world });
   /** By digest: no token is kept. */
-  const known = new LRUCache<string, KnownToken>({ max: maxVerified });
+  const known = createLateCache<KnownToken>({ max: maxVerified });
 
   async function verify(text: string, digest: string): Promise<Caller> {
     const token = await verifier.verify(text);

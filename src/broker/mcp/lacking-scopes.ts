@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import type { World } from "../../base/world.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../../store/contract.ts";
@@ -24,7 +24,7 @@ const repeatMs = 60_000;
 
 export function createLackingScopes(options: LackingScopesOptions): NoteLackingScopes {
   const { store, health, integrations, providers, world } = options;
-  const noted = new LRUCache<string, true>({ max: 10_000, ttl: repeatMs });
+  const noted = createLateCache<true>({ max: 10_000, ttl: repeatMs });
 
   async function note(ref: ConnectionRef, scopes: readonly string[]): Promise<void> {
     await transact(store, async () => {

@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { Fault } from "../../base/fault.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
@@ -13,7 +13,7 @@ const keptMs = 1_000;
 const maxNamed = 5;
 
 export function createOnlyConnection({ connections }: Pick<ConnectionCollections, "connections">): OnlyConnection {
-  const known = new LRUCache<string, ConnectionRef>({ max: 1_000, ttl: keptMs });
+  const known = createLateCache<ConnectionRef>({ max: 1_000, ttl: keptMs });
 
   return async ({ environment, key }) => {
     const at = `${environment}\0${key}`;

@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { IntegrationRef } from "../setup/integration-records.ts";
@@ -23,7 +23,7 @@ const maxRunning = 4;
 const actor = "mcp-discovery";
 
 export function createRefusedTokens({ mcp, world }: RefusedTokensOptions): NoteRefusedToken {
-  const known = new LRUCache<string, true>({ max: maxKnown, ttl: onceInMs });
+  const known = createLateCache<true>({ max: maxKnown, ttl: onceInMs });
   let running = 0;
 
   async function discover(ref: IntegrationRef): Promise<void> {

@@ -1,5 +1,5 @@
 import { fromBinary } from "@bufbuild/protobuf";
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import {
   type Integration,
   type IntegrationSecrets,
@@ -37,7 +37,7 @@ export function createReadIntegrationInUse({
   store,
   collections: { integrations },
 }: IntegrationsInUseOptions): (ref: IntegrationRef) => Promise<IntegrationWithSecrets> {
-  const cache = new LRUCache<string, CachedIntegration>({ max: maxInUse });
+  const cache = createLateCache<CachedIntegration>({ max: maxInUse });
   return async (ref) => {
     const { environment, key } = ref;
     if (namesNothing(environment, key)) throw unknownIntegration(ref);

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { TokenFailure } from "../../auth/oauth2/tokens.ts";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { isObject } from "../../core/dialect/json-fields.ts";
@@ -66,7 +67,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
   // Concurrent callers share one fetch; failures are not cached.
   const known = new LRUCache<string, KeySet>({ max: keptSets, ttl: keptMs, fetchMethod: fetched });
   /** Issuers whose keys could not be fetched lately. */
-  const unavailable = new LRUCache<string, true>({ max: keptSets, ttl: prepareAgainMs });
+  const unavailable = createLateCache<true>({ max: keptSets, ttl: prepareAgainMs });
 
   async function fetched(url: string): Promise<KeySet> {
     const request = { url, method: "GET", headers: { accept: "application/json" } };

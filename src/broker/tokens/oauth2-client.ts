@@ -1,5 +1,4 @@
 import { durationMs } from "@bufbuild/protobuf/wkt";
-import { LRUCache } from "lru-cache";
 import {
   type AuthorizationServer,
   allowInsecureRequests,
@@ -9,6 +8,7 @@ import {
 } from "oauth4webapi";
 import { clientAuthentication } from "../../auth/oauth2/client-authentication.ts";
 import { fillText } from "../../auth/template.ts";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import type { SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { discoveredServer } from "../../core/mcp/discovered-server.ts";
@@ -81,7 +81,7 @@ const mostSkewMs = 3_600_000;
 
 export function createParties({ send, servers, world }: PartiesOptions): Parties {
   /** Lead of the provider's clock over ours, by endpoint. */
-  const skews = new LRUCache<string, number>({ max: 1_000 });
+  const skews = createLateCache<number>({ max: 1_000 });
 
   return {
     async partyOf(parties, rules, endpoint) {

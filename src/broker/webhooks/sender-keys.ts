@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import type { PublicKeyAlgorithm } from "../../base/crypto/public-keys.ts";
 import { Fault } from "../../base/fault.ts";
 import { RequestFailed, type SendSmallRequest } from "../../base/small-requests.ts";
@@ -55,8 +55,8 @@ export function createSenderKeys({
   readonly clientToken: ClientToken;
   readonly world: World;
 }): SenderKeys {
-  const known = new LRUCache<string, CachedSenderKey>({ max: kept });
-  const counts = new LRUCache<string, FetchCount>({ max: kept });
+  const known = createLateCache<CachedSenderKey>({ max: kept });
+  const counts = createLateCache<FetchCount>({ max: kept });
 
   function mayFetch(owner: string): boolean {
     const nowMs = world.now();

@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { Fault } from "../../base/fault.ts";
 import { RequestFailed, type SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
@@ -26,7 +26,7 @@ export function createSignerKeys({
   readonly send: SendSmallRequest;
   readonly world: World;
 }): SignerKeys {
-  const known = new LRUCache<string, Promise<readonly SignerKey[]>>({ max: kept, ttl: keptMs });
+  const known = createLateCache<Promise<readonly SignerKey[]>>({ max: kept, ttl: keptMs });
 
   async function fetchKeys(url: string): Promise<readonly SignerKey[]> {
     try {

@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { Fault } from "../../base/fault.ts";
 import type { Environment } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
@@ -39,7 +39,7 @@ const spaces = ["environment", "integration", "integration-secrets", "provider"]
 
 export async function openWebhookReceivers(options: ReceiversOptions): Promise<WebhookReceivers> {
   const { store, destinations, integrations, providers } = options;
-  const known = new LRUCache<string, WebhookReceiver>({ max: kept });
+  const known = createLateCache<WebhookReceiver>({ max: kept });
   /** Counts changes, so that a receiver read before a change is not cached after it. */
   let changes = 0;
   const forget = () => {

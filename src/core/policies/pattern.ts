@@ -1,5 +1,5 @@
 import { RE2JS } from "@bufbuild/re2";
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { policyLimits } from "./limits.ts";
 
 /** A pattern in RE2's syntax, which is matched in time linear to the text. */
@@ -9,7 +9,7 @@ export interface Pattern {
   test(text: string): boolean;
 }
 
-const compiled = new LRUCache<string, Pattern>({ max: 1_000 });
+const compiled = createLateCache<Pattern>({ max: 1_000 });
 
 /** Compiles a pattern. Throws an Error that says what is wrong with it. */
 export function compilePattern(text: string): Pattern {

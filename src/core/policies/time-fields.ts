@@ -1,5 +1,5 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 
 /** A moment in a time zone. */
 interface LocalTime {
@@ -51,7 +51,7 @@ function utcTime(ms: number): LocalTime {
   };
 }
 
-const formatters = new LRUCache<string, Intl.DateTimeFormat>({ max: 50 });
+const formatters = createLateCache<Intl.DateTimeFormat>({ max: 50 });
 
 /** Throws a RangeError for a time zone that does not exist. */
 function formatterOf(zone: string): Intl.DateTimeFormat {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { type Caller, mayDo } from "../../broker/setup/caller.ts";
@@ -37,7 +37,7 @@ const lookEveryMs = 250;
 const maxWaiting = 200;
 
 export function createConnectLinks({ sessions, connections }: LinkServices): ConnectLinks {
-  const known = new LRUCache<string, Promise<ConnectLink>>({ max: maxKept, ttl: keptMs });
+  const known = createLateCache<Promise<ConnectLink>>({ max: maxKept, ttl: keptMs });
   let waiting = 0;
 
   async function isOpen(environment: string, id: string): Promise<boolean> {

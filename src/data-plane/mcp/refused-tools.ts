@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import type { World } from "../../base/world.ts";
 import type { Audit } from "../../broker/audit/audit.ts";
 import { type Caller, starterOf } from "../../broker/setup/caller.ts";
@@ -25,7 +25,7 @@ const maxNameLength = 255;
 
 /** Without an audit trail, nothing is written. */
 export function createRefusedTools(audit: Pick<Audit, "note"> | undefined, { log }: Pick<World, "log">): RefusedTools {
-  const known = new LRUCache<string, true>({ max: maxKnown, ttl: onceInMs });
+  const known = createLateCache<true>({ max: maxKnown, ttl: onceInMs });
   return {
     note({ tool, caller, environment, integration, code }) {
       if (audit === undefined) return;

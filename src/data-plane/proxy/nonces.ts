@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { LRUCache } from "lru-cache";
 import type { Attachment } from "../../auth/attachment.ts";
 import { isNonce, isNonceWanted } from "../../auth/oauth2/dpop.ts";
+import { createLateCache } from "../../base/caches/late-cache.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 
@@ -30,7 +30,7 @@ interface NonceAnswer {
 const mostNonces = 10_000;
 
 export function createProviderNonces(): ProviderNonces {
-  const nonces = new LRUCache<string, string>({ max: mostNonces });
+  const nonces = createLateCache<string>({ max: mostNonces });
   return {
     nextFor: (call) => (nonceHeaderOf(call) === undefined ? undefined : nonces.get(keyOf(call))),
     noteResponse(call, { status, fields }) {

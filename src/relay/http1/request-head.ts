@@ -1,8 +1,8 @@
 import { crc32 } from "node:zlib";
+import { createRecentCache } from "../../base/caches/recent-cache.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import { trimmed } from "../../base/http/field-value.ts";
 import { Memo } from "../../base/memo.ts";
-import { createRecentCache } from "../../base/recent-cache.ts";
 
 /**
  * The head of a request that is plainly well-formed and ordinary: every HTTP/1.1 parser reads the head in the same

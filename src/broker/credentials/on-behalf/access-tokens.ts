@@ -1,5 +1,5 @@
-import { LRUCache } from "lru-cache";
 import { TokenFailure, type Tokens } from "../../../auth/oauth2/tokens.ts";
+import { createLateCache } from "../../../base/caches/late-cache.ts";
 import type { World } from "../../../base/world.ts";
 import type { TokenEndpoint } from "../../tokens/token-endpoint.ts";
 import { accessTokenFor, faultOfExchange } from "./exchanges.ts";
@@ -44,11 +44,11 @@ const refusedForMs = 5_000;
 const failedForMs = 1_000;
 
 export function createAccessTokens({ endpoint, world }: AccessTokensOptions): AccessTokens {
-  const cache = new LRUCache<string, HeldAccess>({ max: maxTokens, dispose: ({ live }) => live.slot.leave() });
+  const cache = createLateCache<HeldAccess>({ max: maxTokens, dispose: ({ live }) => live.slot.leave() });
   /** Exchanges under way. */
   const pending = new Map<string, PendingExchange>();
   /** Failures by user and token. */
-  const failures = new LRUCache<string, TokenFailure>({ max: maxTokens });
+  const failures = createLateCache<TokenFailure>({ max: maxTokens });
 
   function noteFailure({ base }: SubjectCall, failureKey: string, failure: TokenFailure): void {
     const { status } = faultOfExchange(failure);

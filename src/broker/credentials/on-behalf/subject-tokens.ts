@@ -1,5 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { LRUCache } from "lru-cache";
+import { createLateCache } from "../../../base/caches/late-cache.ts";
 import { Fault } from "../../../base/fault.ts";
 import { digestOf } from "../../../base/ids.ts";
 import type { SendSmallRequest } from "../../../base/small-requests.ts";
@@ -43,9 +43,9 @@ const limits = { deadlineMs: 10_000, maxBytes: 256 * 1024 };
 
 export function createSubjectTokens({ send, world }: SubjectTokensOptions): SubjectTokens {
   const servers = createAuthorizationServers(send);
-  const issuers = new LRUCache<string, IssuerKeys>({ max: maxIssuers });
+  const issuers = createLateCache<IssuerKeys>({ max: maxIssuers });
   /** By digest: no token is kept. */
-  const verified = new LRUCache<string, VerifiedSubject>({ max: maxVerified });
+  const verified = createLateCache<VerifiedSubject>({ max: maxVerified });
 
   function keysOf({ identityProvider, subjects }: OnBehalfSettings): IssuerKeys {
     const known = issuers.get(subjects.keys);

@@ -1,4 +1,4 @@
-import { createRecentCache } from "../../../base/recent-cache.ts";
+import { createRecentCache } from "../../../base/caches/recent-cache.ts";
 import { mayDo, starterOf } from "../../../broker/setup/caller.ts";
 import { type ClientLogLevel, readLogLevel } from "../../../core/mcp-endpoint/log-level.ts";
 import { RpcFailure, rpcCodes } from "../../../core/mcp-endpoint/protocol.ts";
