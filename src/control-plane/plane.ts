@@ -1,5 +1,5 @@
 import type { DescFile } from "@bufbuild/protobuf";
-import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
+import type { ServiceImpl } from "@connectrpc/connect";
 import type { ConnectionLimit } from "../base/http/connection-limit.ts";
 import type { DoorGuard } from "../base/http/door-guard.ts";
 import type { ListenerTls } from "../base/http/listener.ts";
@@ -26,6 +26,7 @@ import {
 } from "./server/gate.ts";
 import { healthService } from "./server/health.ts";
 import { translateFaults, translateGates } from "./server/interceptors.ts";
+import type { ServiceRouter } from "./server/method-handlers.ts";
 import { type ControlPort, createControlPort } from "./server/port.ts";
 import { reflectionService } from "./server/reflection.ts";
 import { endStreams } from "./server/streams.ts";
@@ -77,14 +78,14 @@ export function createControlPlane({ readiness, shutdown, dashboard, ...options 
   const files: DescFile[] = described.map(({ file }) => file);
   const reflection = reflectionService([...files, file_google_rpc_error_details], names);
 
-  function openToAll(router: ConnectRouter): void {
+  function openToAll(router: ServiceRouter): void {
     router.service(Health, healthService(readiness, new Set(names)));
     router.service(ServerReflection, reflection);
     // The two versions of reflection differ only in the package name.
     router.service(ServerReflectionAlpha, reflection as unknown as ServiceImpl<typeof ServerReflectionAlpha>);
   }
 
-  function closed(router: ConnectRouter): void {
+  function closed(router: ServiceRouter): void {
     for (const service of services) router.service(service, {});
     openToAll(router);
   }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import http2, { type Http2ServerRequest } from "node:http2";
 import type { Socket } from "node:net";
 import {
-  type ConnectRouter,
+  type ConnectRouterOptions,
   createConnectRouter,
   createContextValues,
   type HandlerContext,
@@ -18,6 +18,7 @@ import type { World } from "../../base/world.ts";
 import { boundBody } from "./body-deadline.ts";
 import { callPeerOf, peerKey } from "./call-peer.ts";
 import type { Gate } from "./gate.ts";
+import { createMethodHandlers, type ServiceRoutes } from "./method-handlers.ts";
 import { type NodeResponse, readerKey, type WatchedSlowReader, watchReader } from "./slow-readers.ts";
 
 /** Node's requests over HTTP/1.1 and HTTP/2. */
@@ -30,7 +31,7 @@ const socketOf = (request: NodeRequest): Socket | undefined =>
 const bodyMs = 30_000;
 
 export interface Handlers {
-  readonly routes: (router: ConnectRouter) => void;
+  readonly routes: ServiceRoutes;
   /** Checks each call before its body is read. */
   readonly gate: Gate;
   readonly interceptors: readonly Interceptor[];
@@ -55,7 +56,7 @@ function acceptHeader({ protocolName, method }: HandlerContext): string {
 /** Connects the methods to Node's requests, in all three protocols. */
 export function createCalls(options: CallsOptions): Calls {
   const { routes, gate, interceptors, maxMessageBytes, stallMs, world } = options;
-  const router = createConnectRouter({
+  const routerOptions: ConnectRouterOptions = {
     requestGate(context) {
       // The library sets the header only when it refuses another compression, and then loses it.
       context.responseHeader.set(acceptHeader(context), compressionGzip.name);
@@ -68,9 +69,8 @@ export function createCalls(options: CallsOptions): Calls {
     acceptCompression: [compressionGzip],
     // Unknown fields are a mistake of the caller, so they are refused.
     jsonOptions: { ignoreUnknownFields: false },
-  });
-  routes(router);
-  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  };
+  const handlers = createMethodHandlers(routes, () => createConnectRouter(routerOptions));
 
   async function answer(handler: UniversalHandler, request: NodeRequest, response: NodeResponse): Promise<void> {
     // Write errors are handled where the write is awaited.
@@ -88,8 +88,8 @@ export function createCalls(options: CallsOptions): Calls {
 
   return (request, response) => {
     const [path = ""] = (request.url ?? "").split("?");
-    const handler = handlers.get(path);
-    const fault = handler === undefined ? noSuchMethod(path, handlers.keys()) : mismatch(handler, request);
+    const handler = handlers.of(path);
+    const fault = handler === undefined ? noSuchMethod(path, handlers.paths) : mismatch(handler, request);
     if (handler === undefined || fault !== undefined) return fault;
     answer(handler, request, response).catch((err: unknown) => {
       world.metrics.unhandled.inc();

@@ -1,5 +1,4 @@
-import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
+import type { DescService } from "@bufbuild/protobuf";
 import type { Broker } from "../../broker/broker.ts";
 import type { SendToProvider } from "../../broker/traffic/send-to-provider.ts";
 import type { ConfigInForce } from "../../core/config-in-force.ts";
@@ -12,6 +11,7 @@ import { ProviderService } from "../../gen/latchkey/v1/provider_pb.ts";
 import { SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
 import { SystemService } from "../../gen/latchkey/v1/system_pb.ts";
 import { WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { type ServedService, serve } from "../server/method-handlers.ts";
 import type { RequireValid } from "../server/validate.ts";
 import { AccessSessionService, accessSessionService } from "./access/access-sessions.ts";
 import { ApprovalService, approvalService } from "./access/approvals.ts";
@@ -57,18 +57,6 @@ export const services: readonly DescService[] = [
   TrafficService,
   WebhookService,
 ];
-
-/** A service with its implementation. */
-export interface ServedService {
-  readonly register: (router: ConnectRouter) => void;
-  readonly methods: readonly DescMethod[];
-}
-
-/** A method that the proto lacks is a compile error. */
-const serve = <S extends DescService>(service: S, methods: ServiceImpl<S>): ServedService => ({
-  register: (router) => void router.service(service, methods),
-  methods: service.methods.filter(({ localName }) => Object.hasOwn(methods, localName)),
-});
 
 interface ServiceParts {
   readonly config: ConfigInForce;

@@ -23,6 +23,8 @@ const maxPadding = 7;
  * shortest code has five bits.
  */
 const steps = new Int32Array(256 * 16);
+/** They take 3 ms when nothing is compiled yet, so they are made for the first string: many processes never read one. */
+let isBuilt = false;
 /** States in which a string may end: all bits since the last symbol are ones, and fewer than eight. */
 const mayEnd = new Uint8Array(256);
 const malformed = -1;
@@ -79,14 +81,15 @@ function buildSteps(): void {
     mayEnd[at] = 1;
     at = nodes[at]?.[1] ?? 0;
   }
+  isBuilt = true;
 }
-buildSteps();
 
 /** Decoded bytes of the last string. */
 let scratch = Buffer.allocUnsafeSlow(4_096);
 
 /** Decodes a string; undefined: it is malformed. The returned bytes are valid until the next call. */
 export function decodeHuffman(bytes: Uint8Array, from: number, to: number): Buffer | undefined {
+  if (!isBuilt) buildSteps();
   // The shortest code has five bits.
   const most = Math.ceil(((to - from) * 8) / 5);
   if (scratch.length < most) scratch = Buffer.allocUnsafeSlow(2 * most);
