@@ -16,6 +16,7 @@ import {
   startBenchSidecar,
   withFolder,
 } from "../sidecar-process.ts";
+import { bareNode, type Memory, memoryOf, textOf } from "./memory.ts";
 
 interface IdleOptions {
   readonly count: number;
@@ -37,7 +38,7 @@ interface Counts {
 interface IdleCost {
   readonly wakeUps: readonly number[];
   readonly millicores: readonly number[];
-  readonly pssMiB: readonly number[];
+  readonly memory: readonly Memory[];
 }
 
 /** After a start there is work that ends: compiling, collecting when idle, and leases of the ones before. */
@@ -57,6 +58,8 @@ export async function idle({ count, only, seconds, beside }: IdleOptions): Promi
   const has = (name: string) => only.length === 0 || only.includes(name);
   if (only.includes("timers")) return listTimers(lookSeconds, has("postgres") ? await startPostgres() : undefined);
   const costs = new Map<string, IdleCost>();
+  const bare = has("level") ? await bareNode(deployedOptions, windows) : [];
+  if (bare.length > 0) process.stdout.write(`node alone: ${textOf(meanOf(bare))}\n`);
   for (const [name, dist] of dists) {
     if (has("level")) {
       await withFolder(async (folder) => {
@@ -70,27 +73,33 @@ export async function idle({ count, only, seconds, beside }: IdleOptions): Promi
     if (has("edge")) await withFolder((folder) => edge({ name, folder, dist, lookSeconds }));
     if (has("postgres")) await overPostgres({ name, dist, count: count || 1, lookSeconds });
   }
-  record(costs);
+  record(costs, bare);
 }
 
-function record(costs: ReadonlyMap<string, IdleCost>): void {
+function record(costs: ReadonlyMap<string, IdleCost>, bare: readonly Memory[]): void {
+  const name = `idle with ${stored.toLocaleString("en")} connections`;
   const all = [
     { key: "wakeUps", what: "wake-ups of all threads", unit: "a second" },
     { key: "millicores", what: "processor time", unit: "millicores" },
-    { key: "pssMiB", what: "memory", unit: "MiB PSS" },
   ] as const;
+  const built = costs.get("built");
+  const beside = costs.get("beside");
   for (const { key, what, unit } of all) {
-    const own = costs.get("built")?.[key] ?? [];
-    const peers = { beside: costs.get("beside")?.[key] ?? [] };
-    recordFigure({
-      name: `idle with ${stored.toLocaleString("en")} connections, ${what}`,
-      unit,
-      better: "lower",
-      own,
-      peers,
-    });
+    const peers = { beside: beside?.[key] ?? [] };
+    recordFigure({ name: `${name}, ${what}`, unit, better: "lower", own: built?.[key] ?? [], peers });
+  }
+  for (const [what, unit, pick] of parts) {
+    const valuesOf = (memory: readonly Memory[] = []) => memory.map(pick);
+    const peers = { "node alone": valuesOf(bare), beside: valuesOf(beside?.memory) };
+    recordFigure({ name: `${name}, ${what}`, unit, better: "lower", own: valuesOf(built?.memory), peers });
   }
 }
+
+const parts: readonly (readonly [what: string, unit: string, pick: (memory: Memory) => number])[] = [
+  ["memory", "MiB PSS", ({ pss }) => pss],
+  ["anonymous memory", "MiB", ({ anonymous }) => anonymous],
+  ["mapped files", "MiB", ({ mapped }) => mapped],
+];
 
 const start = ({ folder, dist, env = {} }: { folder: string; dist: string; env?: Readonly<Record<string, string>> }) =>
   startBenchSidecar({ folder, dist, env: { NODE_OPTIONS: deployedOptions, ...env } });
@@ -181,7 +190,7 @@ async function measure(
   await sleep(settleSeconds * 1_000);
   const [loadBefore] = (await server?.query(loadSql)) ?? [];
   const before = all.map(({ pid }) => countsOf(pid));
-  const cost = { wakeUps: [] as number[], millicores: [] as number[], pssMiB: [] as number[] };
+  const cost = { wakeUps: [] as number[], millicores: [] as number[], memory: [] as Memory[] };
   let last = before;
   for (let window = 0; window < windows; window += 1) {
     await sleep((lookSeconds * 1_000) / windows);
@@ -189,7 +198,7 @@ async function measure(
     const rates = now.map((counts, i) => ratesOf(last[i] ?? counts, counts));
     cost.wakeUps.push(mean(rates.map(({ wakeUps }) => wakeUps)));
     cost.millicores.push(mean(rates.map(({ cpuMs }) => cpuMs)));
-    cost.pssMiB.push(mean(all.map(({ pid }) => pssMiB(pid))));
+    cost.memory.push(meanOf(all.map(({ pid }) => memoryOf(pid))));
     last = now;
   }
   const [load] = (await server?.query(loadSql)) ?? [];
@@ -198,7 +207,7 @@ async function measure(
     `${mean(rates.map(({ mainWakeUps }) => mainWakeUps)).toFixed(1)} wake-ups/s of the main thread`,
     `${mean(rates.map(({ wakeUps }) => wakeUps)).toFixed(1)} of all threads`,
     `${mean(rates.map(({ cpuMs }) => cpuMs)).toFixed(2)} millicores`,
-    `PSS ${mean(all.map(({ pid }) => pssMiB(pid))).toFixed(1)} MiB`,
+    textOf(meanOf(all.map(({ pid }) => memoryOf(pid)))),
     `ready after ${mean(all.map(({ readyMs }) => readyMs)).toFixed(0)} ms`,
   ];
   if (load !== undefined) {
@@ -212,6 +221,13 @@ async function measure(
 }
 
 const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length;
+
+const meanOf = (all: readonly Memory[]): Memory => ({
+  pss: mean(all.map(({ pss }) => pss)),
+  anonymous: mean(all.map(({ anonymous }) => anonymous)),
+  files: mean(all.map(({ files }) => files)),
+  mapped: mean(all.map(({ mapped }) => mapped)),
+});
 
 const ratesOf = (before: Counts, now: Counts) => {
   const seconds = (now.at - before.at) / 1_000;
@@ -235,9 +251,6 @@ function countsOf(pid: number): Counts {
     mainWakeUps: sum(({ isMain, wakeUps }) => (isMain ? wakeUps : 0)),
   };
 }
-
-const pssMiB = (pid: number): number =>
-  Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) / 1_024;
 
 /** Runs the source, for its names of functions. The probe takes time itself, so it is used for nothing else. */
 async function listTimers(lookSeconds: number, server: Postgres | undefined): Promise<void> {
