@@ -1,6 +1,7 @@
 import { type CommitRequest, emptiesOf, expectationsOf } from "../commit-queue.ts";
 import { type Change, type Commit, StaleWrite, StoreDamaged } from "../contract.ts";
 import { createRecentRevisions } from "../recent-revisions.ts";
+import { createAbsentKeys } from "./absent-keys.ts";
 import type { CheckedDatabase } from "./checked-database.ts";
 import type { Database } from "./database.ts";
 import { decode } from "./frame.ts";
@@ -32,6 +33,9 @@ const maxSyncReads = 256;
 
 export function createCommitCheck(database: Pick<CheckedDatabase, "db" | "revision">): CommitCheck {
   const recent = createRecentRevisions();
+  const absent = createAbsentKeys(database);
+  /** The revision after the last accepted commit. */
+  let expected = database.revision;
 
   async function revisionsOf(
     all: readonly (readonly { readonly key: string }[])[],
@@ -41,7 +45,7 @@ export function createCommitCheck(database: Pick<CheckedDatabase, "db" | "revisi
     for (const expectations of all) {
       for (const { key } of expectations) {
         if (revisions.has(key)) continue;
-        const known = recent.of(key);
+        const known = recent.of(key) ?? (absent.isAbsent(key) ? 0 : undefined);
         revisions.set(key, known ?? 0);
         if (known === undefined) unknown.push(key);
       }
@@ -52,12 +56,15 @@ export function createCommitCheck(database: Pick<CheckedDatabase, "db" | "revisi
     for (const [i, key] of unknown.entries()) {
       const value = values[i];
       if (value !== undefined) revisions.set(key, revisionOf(key, value));
+      else absent.noteMiss(key);
     }
     return revisions;
   }
 
   return {
     async check(group) {
+      // The last write failed, or the store was filled since.
+      if (database.revision !== expected) absent.clear();
       const expectations = group.map(expectationsOf);
       const revisions = await revisionsOf(expectations);
       const checked: (AcceptedCommit | StaleWrite)[] = [];
@@ -70,15 +77,20 @@ export function createCommitCheck(database: Pick<CheckedDatabase, "db" | "revisi
           checked.push(new StaleWrite({ key, current: revisions.get(key) ?? database.revision }));
         } else {
           next += 1;
+          absent.willWrite(request.changes);
           checked.push({ revision: next, changes: request.changes });
         }
       }
+      expected = next;
       return checked;
     },
     wrote(commits) {
       for (const { revision, changes } of commits) recent.changed(changes, revision);
     },
-    clear: () => recent.clear(),
+    clear() {
+      recent.clear();
+      absent.clear();
+    },
   };
 }
 
