@@ -37,6 +37,19 @@ describe("an ordinary head", () => {
     expect(parseRequestHead(plain.replace("y=z", "other"))?.fields).toBe(first?.fields);
     expect(parseRequestHead(withField("Accept: text/html"))?.fields).not.toBe(first?.fields);
   });
+
+  it("caches the fields of a thousand numbered connections, wherever the number is", () => {
+    for (const after of [22, 50, 60, 62, 120, 137]) {
+      const heads = Array.from({ length: 1_000 }, (_, i) => {
+        const number = String(i).padStart(8, "0");
+        return `GET /a HTTP/1.1\r\nHost: a\r\nConnection-Id: user-${number}\r\nB: ${"b".repeat(after)}\r\n\r\n`;
+      });
+      for (let times = 0; times < 4; times += 1) for (const head of heads) parseRequestHead(head);
+      const before = heads.map((head) => parseRequestHead(head)?.fields);
+      const again = heads.map((head) => parseRequestHead(head)?.fields);
+      expect(again.filter((fields, i) => fields === before[i]).length).toBeGreaterThan(990);
+    }
+  });
 });
 
 it.each([
