@@ -14,17 +14,22 @@ export interface IdleCollectionOptions {
 const lookEveryDefaultMs = 5_000;
 /** A process that uses less of a core than this has nothing to do. */
 const idleShare = 0.03;
-const idleLooks = 2;
-/** Looks from one collection to the next: a process that does a little all the time collects once a minute at most. */
-const pauseLooks = 12;
+/** What a start leaves behind goes soon. */
+const firstLooks = 2;
+/**
+ * Later a minute: a collection takes compiled code with it, and the next requests wait while V8 marks and compiles
+ * again. So pauses between two loads cost nothing.
+ */
+const laterLooks = 12;
 /** A collection takes about 1.5 ms for each MiB that is kept: a request that arrives meanwhile waits for it. */
 const mostKeptBytes = 96 * 1024 * 1024;
 /** Less is not worth a collection. */
 const leastGrowthBytes = 12 * 1024 * 1024;
 
 /**
- * Collects garbage once the process has had nothing to do for ten seconds. V8 collects as memory is allocated, so an
- * idle process would keep what its start, or its last load, left behind: 15 of 60 MB. Returns the function that ends it.
+ * Collects garbage once the process has had nothing to do for ten seconds after its start, or for a minute later. V8
+ * collects as memory is allocated, so an idle process would keep what its start, or its last load, left behind: 15 of
+ * 60 MB. Returns the function that ends it.
  */
 export function collectWhenIdle(options: IdleCollectionOptions = {}): () => void {
   const { cpuMicros = cpuOfProcess, takenBytes = heapBytes, lookEveryMs = lookEveryDefaultMs } = options;
@@ -32,7 +37,7 @@ export function collectWhenIdle(options: IdleCollectionOptions = {}): () => void
   let cpu = cpuMicros();
   let at = performance.now();
   let idle = 0;
-  let pause = 0;
+  let looks = firstLooks;
   /** What V8 kept at the last collection. */
   let keptBytes = 0;
 
@@ -42,14 +47,14 @@ export function collectWhenIdle(options: IdleCollectionOptions = {}): () => void
     cpu = used;
     at = now;
     idle = share < idleShare ? idle + 1 : 0;
-    pause -= 1;
-    if (idle < idleLooks || pause > 0) return;
+    if (idle < looks) return;
     const taken = takenBytes();
     if (keptBytes > mostKeptBytes || taken - keptBytes < leastGrowthBytes) return;
     collect ??= everythingCollector();
     collect();
     keptBytes = takenBytes();
-    pause = pauseLooks;
+    looks = laterLooks;
+    idle = 0;
   }
 
   return onBeat(lookEveryMs, look);

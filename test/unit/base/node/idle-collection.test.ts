@@ -21,7 +21,7 @@ function startProcess() {
   return { state, end };
 }
 
-it("collects once after two idle looks, and again only after the heap has grown", () => {
+it("collects soon after the start, and again only after the heap has grown and a minute without work", () => {
   const { state, end } = startProcess();
   state.cpuMicros += 1_000_000;
   vi.advanceTimersByTime(5_000);
@@ -34,10 +34,14 @@ it("collects once after two idle looks, and again only after the heap has grown"
   state.takenBytes = 45 * mib;
   vi.advanceTimersByTime(5_000);
   expect(state.collections).toBe(2);
-  // A process that does a little all the time is not stopped again and again.
+  // A pause between two loads is not used.
   state.takenBytes = 45 * mib;
-  vi.advanceTimersByTime(50_000);
+  vi.advanceTimersByTime(30_000);
+  state.cpuMicros += 1_000_000;
+  vi.advanceTimersByTime(60_000);
   expect(state.collections).toBe(2);
+  vi.advanceTimersByTime(5_000);
+  expect(state.collections).toBe(3);
   end();
 });
 
