@@ -171,7 +171,6 @@ async function requestsTo(bench: Bench, way: "http" | "https"): Promise<void> {
 function record(table: Table, name: string): void {
   const rows = { own: "latchkey", peers: { nginx: "nginx", beside: "beside" } };
   recordColumn(table, { ...rows, name, column: "req/s", better: "higher" });
-  recordColumn(table, { ...rows, name: `${name}, p99`, column: "p99 µs", better: "lower" });
 }
 
 /** Sends requests until V8's compiler threads, which share the core, are done. */

@@ -25,6 +25,7 @@ import { matchedWebhooks } from "./lookups/matched-webhooks.ts";
 import { match } from "./match.ts";
 import { mcp } from "./mcp/mcp.ts";
 import { policies } from "./policies/policies.ts";
+import { profile } from "./profile/profile.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";
 import { refresh } from "./refresh.ts";
@@ -95,6 +96,13 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   match: (count) => (values.only === "webhooks" ? matchedWebhooks(count) : match(count)),
   mcp: (count) => mcp({ count, rounds: Number(values.rounds ?? 0) }),
   policies: async (count) => policies(count === 0 ? undefined : count),
+  profile: () =>
+    profile({
+      only: listOf(values.only),
+      rounds: Number(values.rounds ?? 0),
+      seconds: Number(values.seconds ?? 0),
+      beside: values.beside,
+    }),
   proxy: (count) =>
     proxy({
       count,

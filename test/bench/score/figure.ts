@@ -18,7 +18,7 @@ export function recordFigure(figure: Figure): void {
   if (file !== undefined && figure.own.length > 0) appendFileSync(file, `${JSON.stringify({ ...figure, peers })}\n`);
 }
 
-interface RecordedColumn extends Pick<Figure, "name" | "better"> {
+export interface RecordedColumn extends Pick<Figure, "name" | "better"> {
   readonly column: string;
   /** The names of the rows. */
   readonly own: string;

@@ -7,7 +7,7 @@ const traced = 100;
 /** Requests closer than this probably waited for the same thing. */
 const apartMs = 20;
 
-/** Prints what each of the slowest hundred requests waited for. */
+/** Prints what each of the slowest hundred requests waited for, and each of the hundred just above p99. */
 export function reportTrace(
   { requests, perSecond, p50Ms, p99Ms }: Omit<LoggedLoad, "failed">,
   recorded: Recorded,
@@ -24,12 +24,17 @@ export function reportTrace(
     const [median, most] = [quantile(writes, 0.5), quantile(writes, 0.99)];
     say(`${writes.length} writes of the store, median ${median.toFixed(2)} ms, p99 ${most.toFixed(2)} ms`);
   }
-  const slowest = requests.toSorted((a, b) => b.tookMs - a.tookMs).slice(0, traced);
-  const explained = explain(slowest, recorded);
+  const slowest = requests.toSorted((a, b) => b.tookMs - a.tookMs);
+  const aboveP99 = Math.max(0, Math.floor(requests.length / 100) - traced);
+  reportSome("the slowest hundred", explain(slowest.slice(0, traced), recorded));
+  reportSome("the hundred just above p99", explain(slowest.slice(aboveP99, aboveP99 + traced), recorded));
+}
+
+function reportSome(which: string, explained: readonly Explained[]): void {
   const begins = explained.map(({ sentAtMs }) => sentAtMs).sort((a, b) => a - b);
   const periods = begins.filter((at, i) => at - (begins[i - 1] ?? 0) > apartMs).length;
-  say(`the slowest hundred were sent in ${periods} periods, ${apartMs} ms apart at least`);
-  say("| of the slowest hundred | requests | median ms | of that, the cause | the longest turn ran |");
+  say(`${which} were sent in ${periods} periods, ${apartMs} ms apart at least`);
+  say(`| of ${which} | requests | median ms | of that, the cause | the longest turn ran |`);
   say("| --- | --: | --: | --: | --- |");
   for (const cause of causes) {
     const of = explained.filter((one) => one.cause === cause);

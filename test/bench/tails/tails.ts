@@ -11,11 +11,12 @@ import {
 } from "../proxy-candidates.ts";
 import { loadWith, type Target } from "../proxy-load.ts";
 import { type Origins, startOrigins } from "../proxy-origins.ts";
-import { cpuOfThreads, isThere, loadAverage, pinSelf } from "../proxy-process.ts";
+import { cpuOfThreads, cpuSeconds, isThere, loadAverage, pinSelf } from "../proxy-process.ts";
 import { createTable, type Table } from "../proxy-table.ts";
+import { type RecordedColumn, recordColumn } from "../score/figure.ts";
 import { withFolder } from "../sidecar-process.ts";
 import { reportTrace } from "./report.ts";
-import { logged } from "./request-log.ts";
+import { type Load, logged } from "./request-log.ts";
 import type { Recorded } from "./turn-probe.ts";
 
 export interface TailsOptions {
@@ -47,6 +48,7 @@ const cells: readonly Cell[] = [
 ];
 /** Part of the slowest candidate's rate: all get the same. */
 const partialShare = 0.7;
+const columns = ["req/s", "% of a core", "p50 ms", "p99 ms", "failed"];
 const probe = fileURLToPath(new URL("turn-probe.ts", import.meta.url));
 
 /**
@@ -103,35 +105,56 @@ async function compare(bench: Bench): Promise<void> {
   const all: (readonly [string, Candidate])[] = [];
   try {
     for (const { name, start } of kinds) all.push([name, await start()]);
-    for (const [, candidate] of all) await warm(targetOf(candidate, "http"), folder);
+    for (const way of new Set(wanted.map((cell) => cell.way)))
+      for (const [, candidate] of all) await warm(targetOf(candidate, way), folder);
     for (const { way, connections } of wanted) {
-      const full = createTable(["req/s", "p50 ms", "p99 ms", "failed"]);
-      const part = createTable(["req/s", "p50 ms", "p99 ms", "failed"]);
+      const full = createTable(columns);
+      const part = createTable(columns);
+      const opened = createTable(columns);
       for (let round = 0; round < rounds; round += 1) {
         const from = round % all.length;
         const turn = [...all.slice(from), ...all.slice(0, from)];
-        const measure = async (table: Table, perSecond?: number): Promise<number> => {
+        const measure = async (table: Table, how: Pick<Load, "perSecond" | "isOpening"> = {}): Promise<number> => {
           let least = Number.POSITIVE_INFINITY;
           for (const [name, candidate] of turn) {
-            const rate = perSecond === undefined ? {} : { perSecond };
-            const load = await logged(targetOf(candidate, way), { connections, seconds, folder, ...rate });
-            table.note(name, [load.perSecond, load.p50Ms, load.p99Ms, load.failed]);
+            const [before, since] = [cpuSeconds(candidate.pid), performance.now()];
+            const load = await logged(targetOf(candidate, way), { connections, seconds, folder, ...how });
+            const busy = ((cpuSeconds(candidate.pid) - before) / (performance.now() - since)) * 100_000;
+            table.note(name, [load.perSecond, busy, load.p50Ms, load.p99Ms, load.failed]);
             least = Math.min(least, load.perSecond);
           }
           return least;
         };
-        await measure(part, partialShare * (await measure(full)));
+        const saturated = await measure(full);
+        await measure(part, { perSecond: partialShare * saturated });
+        await measure(opened, { isOpening: true });
       }
-      const what = `${way} origin, 1 KiB, ${connections} connections`;
-      say(`\n${what}, saturated; load average ${loadAverage()}`);
-      say(full.text({ peers: ["nginx"], compared: "req/s" }));
-      say(full.text({ peers: ["nginx"], compared: "p99 ms" }));
-      say(`\n${what}, at ${partialShare * 100} % of the slowest`);
-      say(part.text({ peers: ["nginx"], compared: "p99 ms" }));
+      const to = way === "https" ? "TLS to the provider, " : "";
+      report(`proxy, ${to}1 KiB, ${connections} connections`, { full, part, opened });
     }
   } finally {
     await Promise.all(all.map(([, { stop }]) => stop()));
   }
+}
+
+interface Tables {
+  readonly full: Table;
+  readonly part: Table;
+  readonly opened: Table;
+}
+
+function report(what: string, { full, part, opened }: Tables): void {
+  const peers = { nginx: "nginx", beside: "beside" };
+  const show = (table: Table, load: string, of: Pick<RecordedColumn, "column" | "better">) => {
+    say(`\n${what}, ${load}; load average ${loadAverage()}`);
+    say(table.text({ peers: ["nginx"], compared: of.column }));
+    recordColumn(table, { name: `${what}, ${load}`, own: "latchkey", peers, ...of });
+  };
+  const [rate, slow] = [{ column: "req/s", better: "higher" } as const, { column: "p99 ms", better: "lower" } as const];
+  show(full, "saturated", rate);
+  show(full, "saturated, p99", slow);
+  show(part, `at ${partialShare * 100} % of the slowest, p99`, slow);
+  show(opened, "from the first connection on, p99", slow);
 }
 
 /** At saturation and 70 % of it, without and with samples of what ran: samples make requests slower. */
