@@ -16,7 +16,7 @@ import { cores, loadAverage, pinnedTo, pinSelf } from "./proxy-process.ts";
 import { createTable } from "./proxy-table.ts";
 import {
   type BenchSidecar,
-  deployedOptions,
+  deployed,
   ms,
   quantile,
   secretKey,
@@ -33,7 +33,7 @@ interface DashboardBench {
 
 /** A folder that is kept and used again: filling it takes two minutes. */
 const keptFolder = process.env["LATCHKEY_BENCH_STORE"];
-const env = { LATCHKEY_UI: "on", NODE_OPTIONS: deployedOptions };
+const env = { LATCHKEY_UI: "on", ...deployed };
 const size = { width: 1280, height: 800 };
 const scrolledRows = 10_000;
 /** Scrolled at a time. */

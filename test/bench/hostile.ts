@@ -7,7 +7,7 @@ import { latencyOf, openLoopApart } from "./open-loop.ts";
 import { startProvider } from "./provider-process.ts";
 import { loadAverage } from "./proxy-process.ts";
 import { createTable } from "./proxy-table.ts";
-import { type BenchSidecar, deployedOptions, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+import { type BenchSidecar, deployed, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
 /** The integration of the scripts. The requests beside them use another provider, in its own process. */
 const integration = "sandbox-unified";
@@ -66,7 +66,7 @@ export async function hostile(askedRounds: number): Promise<void> {
     const sidecar = await startBenchSidecar({
       folder: join(folder, "store"),
       env: {
-        NODE_OPTIONS: deployedOptions,
+        ...deployed,
         LATCHKEY_CONFIG: file,
         LATCHKEY_SCRIPTS: join(folder, "scripts"),
         LATCHKEY_ALLOW_PRIVATE: [provider, other].map(({ origin }) => allowPrivateFor(origin)).join(),

@@ -8,7 +8,7 @@ import { latencyOf, openLoopApart } from "./open-loop.ts";
 import { startProvider, type Token } from "./provider-process.ts";
 import type { Call } from "./proxy-load.ts";
 import { createTable } from "./proxy-table.ts";
-import { deployedOptions, ms, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+import { deployed, ms, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
 const provider = "sandbox-unified";
 const unrelated = "sandbox-api-key";
@@ -63,7 +63,7 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
     const env = {
       LATCHKEY_CONFIG: file,
       LATCHKEY_ALLOW_PRIVATE: [sandbox, other].map(({ origin }) => allowPrivateFor(origin)).join(","),
-      NODE_OPTIONS: deployedOptions,
+      ...deployed,
     };
     const running = await startBenchSidecar({ folder, env, isProbed: true });
     const agent = new Agent({ keepAlive: true, maxSockets: 64 });

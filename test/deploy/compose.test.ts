@@ -5,7 +5,7 @@ import { parse } from "yaml";
 import { root } from "../../bin/steps.ts";
 import { parseConfig } from "../../src/config/config.ts";
 import { millisecondsIn } from "../../src/core/duration.ts";
-import { deployedOptions } from "../bench/sidecar-process.ts";
+import { deployedMemory, deployedOptions } from "../bench/sidecar-process.ts";
 import { adminKey, sealKey, secretKey } from "../support/sidecar/harness.ts";
 
 interface Service {
@@ -78,6 +78,7 @@ it("gives Latchkey variables that it accepts, and each secret as a file", () => 
   }
   expect(environment["LATCHKEY_ALLOWED_HOSTS"]?.split(",")).toContain("latchkey");
   expect(environment["NODE_OPTIONS"]).toContain(deployedOptions);
+  expect(environment).toMatchObject(deployedMemory);
   expect(() => configOf({ ...environment, LATCHKEY_PUBLIK_URL: "" })).toThrow("LATCHKEY_PUBLIK_URL");
 });
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Copy, DockerfileParser, From, type Instruction, JSONInstruction } from "dockerfile-ast";
 import { expect, it } from "vitest";
 import { root } from "../../bin/steps.ts";
-import { deployedOptions } from "../bench/sidecar-process.ts";
+import { deployedMemory, deployedOptions } from "../bench/sidecar-process.ts";
 
 const file = DockerfileParser.parse(readFileSync(join(root, "deploy/image/Dockerfile"), "utf8"));
 const instructions = file.getInstructions();
@@ -35,7 +35,9 @@ it("starts Node itself: a shell in between would take the signals", () => {
     expect(found.getJSONStrings().map((one) => JSON.parse(one.getValue()))).toEqual(words);
   }
   expect(argumentsOf(ofKind("STOPSIGNAL", stage)[0])).toEqual(["SIGTERM"]);
-  expect(ofKind("ENV", stage)[0]?.getArgumentsContent()).toContain(`NODE_OPTIONS="${deployedOptions}"`);
+  const variables = ofKind("ENV", stage)[0]?.getArgumentsContent();
+  expect(variables).toContain(`NODE_OPTIONS="${deployedOptions}"`);
+  for (const [name, value] of Object.entries(deployedMemory)) expect(variables).toContain(` ${name}=${value} `);
 });
 
 it("installs what the lock file names, from an image with a version, and fetches nothing else", () => {

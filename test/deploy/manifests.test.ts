@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { programEnvironment } from "../../src/cli/commands/run/program-environment.ts";
 import { type ConfigSource, parseConfig } from "../../src/config/config.ts";
 import { parseEdgeConfig } from "../../src/config/edges/edge-config.ts";
-import { deployedOptions } from "../bench/sidecar-process.ts";
+import { deployedMemory, deployedOptions } from "../bench/sidecar-process.ts";
 import { adminKey, sealKey, secretKey, startTestSidecar } from "../support/sidecar/harness.ts";
 import { hasKubectl, kubectlRenders, kubernetes, type Manifest, overlays, render } from "./manifests.ts";
 import { mistakesIn } from "./schemas.ts";
@@ -190,6 +190,7 @@ describe.each(overlays)("the overlay %s", (name) => {
     const options = latchkey.env.find((one: Manifest) => one.name === "NODE_OPTIONS").value;
     // The bench measures with the deployed options.
     expect(options).toContain(deployedOptions);
+    for (const [name, value] of Object.entries(deployedMemory)) expect(latchkey.env).toContainEqual({ name, value });
     const heap = Number(/--max-old-space-size=(\d+)/.exec(options)?.[1]);
     expect(heap).toBeLessThan(mebibytes(limits.memory) * 0.65);
     expect(mebibytes(requests.memory)).toBeGreaterThan(130);

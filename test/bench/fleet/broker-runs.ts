@@ -5,7 +5,7 @@ import { type Sandbox, startSandbox } from "../../../src/dev/sandbox/sandbox.ts"
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { loadAverage } from "../proxy-process.ts";
 import { createTable } from "../proxy-table.ts";
-import { type BenchSidecar, deployedOptions, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+import { type BenchSidecar, deployed, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
 import { type CpuShare, createCpuShare } from "./cpu-share.ts";
 
 interface BrokerRuns {
@@ -102,7 +102,7 @@ async function startFleet({ count, connections, folder, server, sandbox }: Fleet
     LATCHKEY_SCRIPTS: `${folder}/scripts`,
     LATCHKEY_CONFIG: `${folder}/latchkey.yaml`,
     LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
-    NODE_OPTIONS: deployedOptions,
+    ...deployed,
   };
   const all: Broker[] = [];
   for (let i = 0; i < count; i += 1) {

@@ -11,7 +11,7 @@ import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts
 import { openLine } from "../proxy-load.ts";
 import { loadAverage } from "../proxy-process.ts";
 import { createTable } from "../proxy-table.ts";
-import { type BenchSidecar, deployedOptions, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+import { type BenchSidecar, deployed, startBenchSidecar, withFolder } from "../sidecar-process.ts";
 import { type CpuShare, createCpuShare } from "./cpu-share.ts";
 
 interface Brokers {
@@ -95,7 +95,7 @@ async function startFleet({ count, folder, server, application }: FleetOptions):
     LATCHKEY_STORE: server.storeUrl(`brokers_${count}`),
     LATCHKEY_ADMIN_KEY: adminKey,
     LATCHKEY_CONFIG: `${folder}/latchkey.yaml`,
-    NODE_OPTIONS: deployedOptions,
+    ...deployed,
   };
   const all: Broker[] = [];
   for (let i = 0; i < count; i += 1) {

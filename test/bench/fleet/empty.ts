@@ -12,7 +12,7 @@ import { findPostgres, startPostgres } from "../../support/postgres/postgres.ts"
 import { importAll, integration } from "../connections.ts";
 import { latencyOf, openLoopApart } from "../open-loop.ts";
 import { startProvider } from "../provider-process.ts";
-import { deployedOptions, ms, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+import { deployedMemory, deployedOptions, ms, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
 
 const adminKey = "lk_bench-admin-key-of-the-control-plane";
 const beside = "sandbox-api-key";
@@ -83,6 +83,7 @@ async function emptyIn(
         LATCHKEY_CONFIG: file,
         LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(provider.origin),
         LATCHKEY_ADMIN_KEY: adminKey,
+        ...deployedMemory,
         NODE_OPTIONS: process.env["PROF"] ?? deployedOptions,
         ...store,
       },

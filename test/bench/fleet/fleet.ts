@@ -11,7 +11,7 @@ import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.
 import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
 import { loadAverage } from "../proxy-process.ts";
-import { type BenchSidecar, deployedOptions, ms, quantile, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+import { type BenchSidecar, deployed, ms, quantile, startBenchSidecar, withFolder } from "../sidecar-process.ts";
 import type { EdgeOfBench, EdgesRequest, EdgesResult } from "./edges-program.ts";
 import { cpuOf, cpuOfServer } from "./empty.ts";
 
@@ -45,7 +45,7 @@ export async function fleet({ count, seconds }: Fleet): Promise<void> {
         const env = {
           LATCHKEY_STORE: server.storeUrl("bench"),
           LATCHKEY_ADMIN_KEY: adminKey,
-          NODE_OPTIONS: deployedOptions,
+          ...deployed,
         };
         brokers.push(await startBenchSidecar({ folder: `${folder}/${i}`, env }));
       }

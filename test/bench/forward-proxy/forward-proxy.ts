@@ -21,7 +21,7 @@ import {
   startProcess,
 } from "../proxy-process.ts";
 import { recordFigure } from "../score/figure.ts";
-import { deployedOptions, quantile, secretKey, startBenchSidecar } from "../sidecar-process.ts";
+import { deployed, quantile, secretKey, startBenchSidecar } from "../sidecar-process.ts";
 import { compareLatency } from "./latency.ts";
 import { certificateMemory } from "./memory.ts";
 
@@ -70,7 +70,7 @@ export async function forwardProxy({ only, rounds, seconds }: ForwardProxyBench)
     folder: join(folder, "store"),
     command: pinnedTo(cores.candidate),
     env: {
-      NODE_OPTIONS: deployedOptions,
+      ...deployed,
       LATCHKEY_FORWARD_PROXY_LISTEN: "127.0.0.1:0",
       LATCHKEY_ADMIN_KEY: adminKey,
       LATCHKEY_ALLOW_PRIVATE: `127.0.0.1:${originPort}`,

@@ -11,6 +11,8 @@ import { recordFigure } from "../score/figure.ts";
 import {
   type BenchSidecar,
   builtDist,
+  deployed,
+  deployedMemory,
   deployedOptions,
   secretKey,
   startBenchSidecar,
@@ -58,7 +60,7 @@ export async function idle({ count, only, seconds, beside }: IdleOptions): Promi
   const has = (name: string) => only.length === 0 || only.includes(name);
   if (only.includes("timers")) return listTimers(lookSeconds, has("postgres") ? await startPostgres() : undefined);
   const costs = new Map<string, IdleCost>();
-  const bare = has("level") ? await bareNode(deployedOptions, windows) : [];
+  const bare = has("level") ? await bareNode(deployed, windows) : [];
   if (bare.length > 0) process.stdout.write(`node alone: ${textOf(meanOf(bare))}\n`);
   for (const [name, dist] of dists) {
     if (has("level")) {
@@ -102,7 +104,7 @@ const parts: readonly (readonly [what: string, unit: string, pick: (memory: Memo
 ];
 
 const start = ({ folder, dist, env = {} }: { folder: string; dist: string; env?: Readonly<Record<string, string>> }) =>
-  startBenchSidecar({ folder, dist, env: { NODE_OPTIONS: deployedOptions, ...env } });
+  startBenchSidecar({ folder, dist, env: { ...deployed, ...env } });
 
 async function importSome({ control }: BenchSidecar): Promise<void> {
   const transport = transportAs(control, secretKey);
@@ -139,7 +141,7 @@ async function edge({ name, folder, dist, lookSeconds }: EdgeOptions): Promise<v
     dist,
     mode: "edge",
     env: {
-      NODE_OPTIONS: deployedOptions,
+      ...deployed,
       LATCHKEY_BROKERS: broker.control,
       LATCHKEY_BROKERS_KEY: adminKey,
       LATCHKEY_ENVIRONMENT: "dev",
@@ -259,6 +261,7 @@ async function listTimers(lookSeconds: number, server: Postgres | undefined): Pr
       folder,
       dist: source,
       env: {
+        ...deployedMemory,
         NODE_OPTIONS: `${deployedOptions} --import=${probe}`,
         WAKE_PROBE: `${settleSeconds},${lookSeconds}`,
         ...(server === undefined ? {} : postgresEnv(server)),

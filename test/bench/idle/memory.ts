@@ -27,10 +27,10 @@ export const textOf = ({ pss, anonymous, files, mapped }: Memory): string =>
 const settleMs = 2_000;
 
 /** The memory of a Node that does nothing, as often as `looks`. It has ended then: a further process would share pages. */
-export async function bareNode(options: string, looks: number): Promise<readonly Memory[]> {
+export async function bareNode(env: Readonly<Record<string, string>>, looks: number): Promise<readonly Memory[]> {
   const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1e9)"], {
     stdio: ["ignore", "ignore", "inherit"],
-    env: { PATH: process.env["PATH"], NODE_OPTIONS: options },
+    env: { PATH: process.env["PATH"], ...env },
   });
   const ended = new Promise((resolve) => child.once("exit", resolve));
   const all: Memory[] = [];

@@ -8,7 +8,14 @@ import { cpuOf } from "../fleet/empty.ts";
 import { loadAverage } from "../proxy-process.ts";
 import { recordFigure } from "../score/figure.ts";
 import { fixedWorkMs } from "../score/fixed-work.ts";
-import { builtDist, deployedOptions, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+import {
+  builtDist,
+  deployedMemory,
+  deployedOptions,
+  secretKey,
+  startBenchSidecar,
+  withFolder,
+} from "../sidecar-process.ts";
 import { prepareBatches } from "./batches.ts";
 
 interface ImportOptions {
@@ -90,6 +97,7 @@ async function measure({ name, dist, count, isBatched }: Measured): Promise<Impo
       folder,
       dist,
       env: {
+        ...deployedMemory,
         NODE_OPTIONS: process.env["PROF"] ?? deployedOptions,
       },
     });

@@ -15,7 +15,7 @@ import { findPostgres, startPostgres } from "../../support/postgres/postgres.ts"
 import { openLine } from "../proxy-load.ts";
 import { cpuSeconds, loadAverage } from "../proxy-process.ts";
 import { createTable } from "../proxy-table.ts";
-import { deployedOptions, quantile, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+import { deployed, quantile, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
 
 const rounds = 3;
 const senders = 16;
@@ -70,7 +70,7 @@ const startSidecar = (store: string, limit: string) =>
       LATCHKEY_STORE: store,
       LATCHKEY_ADMIN_KEY: "lk_bench-admin-key-of-the-control-plane",
       LATCHKEY_LOOKUP_MEMORY: limit,
-      NODE_OPTIONS: deployedOptions,
+      ...deployed,
     },
   });
 

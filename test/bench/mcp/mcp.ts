@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { loadavg } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { recordFigure } from "../score/figure.ts";
-import { deployedOptions, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
+import { deployed, secretKey, startBenchSidecar, withFolder } from "../sidecar-process.ts";
 
 interface McpBenchOptions {
   /** Event streams that are open at once. */
@@ -142,7 +142,7 @@ export async function mcp({ count, rounds }: McpBenchOptions): Promise<void> {
     const bare = await startBare(portOf(server));
     const sidecar = await startBenchSidecar({
       folder,
-      env: { LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${portOf(server)}`, NODE_OPTIONS: deployedOptions },
+      env: { LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${portOf(server)}`, ...deployed },
     });
     const made = async (path: string, body: object) => {
       const init = { method: "POST", headers: { ...headers, "content-length": "" }, body: JSON.stringify(body) };

@@ -5,7 +5,7 @@ import { createGrpcTransport } from "@connectrpc/connect-node";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
 import { endWithUs } from "../proxy-process.ts";
-import { type BenchSidecar, deployedOptions, startBenchSidecar } from "../sidecar-process.ts";
+import { type BenchSidecar, deployed, startBenchSidecar } from "../sidecar-process.ts";
 import { type Application, startApplication } from "./application.ts";
 import { uriOf } from "./sending.ts";
 
@@ -66,7 +66,7 @@ export async function startReceiver({ name, folder, dist, command, loaded }: Rec
   const sidecar = await startBenchSidecar({
     folder: store,
     dist,
-    env: { LATCHKEY_ADMIN_KEY: adminKey, LATCHKEY_CONFIG: configuration, NODE_OPTIONS: deployedOptions },
+    env: { LATCHKEY_ADMIN_KEY: adminKey, LATCHKEY_CONFIG: configuration, ...deployed },
     ...(command !== undefined && { command }),
     ...(loaded !== undefined && { loaded }),
   });
