@@ -1,22 +1,21 @@
 /** Loaded into the sidecar's process before it: the probe of turns, and each durable write of LevelDB. */
-import { Level } from "level";
 import { noteWrite } from "../tails/turn-probe.ts";
 
-interface NativeBatch {
-  _write(options: unknown): Promise<void>;
+/** What LevelDB's native module exports, among others. */
+interface NativeLevel {
+  batch_write?: (context: unknown, options: unknown) => Promise<void>;
 }
 
-/** The methods of LevelDB's own class behind `Level`. */
-const database = Level.prototype as unknown as { _chainedBatch(): NativeBatch };
-const create = database._chainedBatch;
-
-database._chainedBatch = function createTimed() {
-  const batch = create.call(this);
-  const write = batch._write;
-  batch._write = async (options) => {
+/** The program contains LevelDB's JavaScript, so the native module is the only place that both share. */
+const load = process.dlopen;
+process.dlopen = function loadTimed(module: object, ...rest) {
+  load.call(process, module, ...rest);
+  const { exports: native } = module as { readonly exports: NativeLevel };
+  const write = native.batch_write;
+  if (write === undefined) return;
+  native.batch_write = async (context, options) => {
     const from = performance.now();
-    await write.call(batch, options);
+    await write(context, options);
     noteWrite({ from, until: performance.now() });
   };
-  return batch;
 };
