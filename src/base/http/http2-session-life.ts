@@ -1,7 +1,7 @@
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { watchLiveness } from "./http2-liveness.ts";
-import { settingsMs, toCloseMs, withoutStreamMs } from "./session-deadlines.ts";
+import { BulkWatch, closesAtMs, settingsMs, withoutStreamMs } from "./session-deadlines.ts";
 
 /** Deadlines of one HTTP/2 session with a client. PINGs do not extend them. */
 export interface SessionLife {
@@ -22,11 +22,12 @@ interface SessionLifeOptions {
 export function createSessionLife({ session, socket, drain }: SessionLifeOptions): SessionLife {
   const openedMs = performance.now();
   let idleSinceMs = openedMs;
-  let closingSinceMs: number | undefined;
+  let endedMs: number | undefined;
   let streams = 0;
   let hasSettings = false;
   let hasCarried = false;
   let isDraining = false;
+  const bulk = new BulkWatch();
   const liveness = watchLiveness({ session, socket });
   session.once("remoteSettings", () => {
     hasSettings = true;
@@ -44,10 +45,13 @@ export function createSessionLife({ session, socket, drain }: SessionLifeOptions
       idleSinceMs = performance.now();
     },
     sweep(nowMs) {
+      bulk.look(socket.bytesWritten, nowMs);
       if (session.destroyed || (session.closed && streams === 0)) {
         // Node waits for the client to close its side, without a limit.
-        closingSinceMs ??= nowMs;
-        if (nowMs - closingSinceMs > toCloseMs(hasCarried)) socket.destroy();
+        endedMs ??= nowMs;
+        const answeredMs = hasCarried ? idleSinceMs : undefined;
+        const ended = { endedMs, answeredMs, bulkMs: bulk.lastMs, unsentBytes: socket.writableLength };
+        if (nowMs > closesAtMs(ended)) socket.destroy();
       } else if (!hasSettings) {
         if (nowMs - openedMs > settingsMs) session.destroy();
       } else if (!liveness.check(nowMs)) {

@@ -13,12 +13,50 @@ const idleMs = 300_000;
 export const silentMs = 20_000;
 /** A PING response may wait behind other data: while more than this is written per second, it is not expected. */
 export const writtenBytes = 1_024;
-/** Limits how long the client may take to close its side after the listener did; it may have responses to read. */
-const closingMs = 30_000;
-const closingUnusedMs = 2_000;
+/** The client must close its side within this time after the listener did. */
+const closingMs = 2_000;
+/**
+ * A client has at least this time for the last response. An idle client may read nothing (httpx does not), and so
+ * see no end of its session: it must not hold up a stop for longer.
+ */
+const readingMs = 10_000;
+/** A client that has yet to take bytes has this time after the end, and one that was sent much this time to read it. */
+const bulkReadingMs = 30_000;
+/** Much for one second: all buffers between a listener and a client hold a few MiB. */
+const bulkBytes = 64 * 1024;
 
 /** How long a session may be without a stream. */
 export const withoutStreamMs = (hasCarried: boolean): number => (hasCarried ? idleMs : firstStreamMs);
 
-/** How long the client may take to close its side. `hasResponses`: it may have some to read. */
-export const toCloseMs = (hasResponses: boolean): number => (hasResponses ? closingMs : closingUnusedMs);
+interface EndedSession {
+  /** When the listener has ended its side. */
+  readonly endedMs: number;
+  /** When the last response was complete; undefined: there is none that the client should read. */
+  readonly answeredMs: number | undefined;
+  readonly bulkMs: number;
+  /** Bytes that the socket has not sent. */
+  readonly unsentBytes: number;
+}
+
+/** When the connection of a session that has ended is closed, although the client has not closed its side. */
+export function closesAtMs({ endedMs, answeredMs, bulkMs, unsentBytes }: EndedSession): number {
+  if (answeredMs === undefined) return endedMs + closingMs;
+  if (unsentBytes > 0) return endedMs + bulkReadingMs;
+  return Math.max(endedMs + closingMs, answeredMs + readingMs, bulkMs + bulkReadingMs);
+}
+
+/** Notes when much was written to a client. */
+export class BulkWatch {
+  #bytesWritten = 0;
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  get lastMs(): number {
+    return this.#lastMs;
+  }
+
+  /** Called every second. */
+  look(bytesWritten: number, nowMs: number): void {
+    if (bytesWritten - this.#bytesWritten > bulkBytes) this.#lastMs = nowMs;
+    this.#bytesWritten = bytesWritten;
+  }
+}

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { createFrameLimit, createSettingsLimit } from "../../../base/http/control-frames.ts";
 import { isGone } from "../../../base/http/malformed.ts";
-import { toCloseMs } from "../../../base/http/session-deadlines.ts";
+import { BulkWatch, closesAtMs } from "../../../base/http/session-deadlines.ts";
 import { type LeavingSession, SessionGoaway } from "../../../base/http/session-goaway.ts";
 import { LiveSet } from "../../../base/live-set.ts";
 import { SharedSocket, type SocketReader } from "../../../base/node/shared-socket.ts";
@@ -48,6 +48,7 @@ export class Http2CallerSession
   readonly #requests = new LiveSet<StreamRequest>();
   readonly #goaway: SessionGoaway;
   readonly #clock: SessionClock;
+  readonly #bulk = new BulkWatch();
   readonly #resets = new ResetLimit();
   readonly #held = new HeldResponses();
   readonly #takeControlFrame: () => void;
@@ -105,9 +106,12 @@ export class Http2CallerSession
 
   /** Called periodically. */
   sweep(nowMs: number): void {
-    if (this.#endedMs !== undefined) {
-      const mayTakeMs = toCloseMs(this.#clock.hasCarried && !this.#endsSoon);
-      if (nowMs - this.#endedMs > mayTakeMs) this.#socket.destroy();
+    this.#bulk.look(this.bytesWritten, nowMs);
+    const endedMs = this.#endedMs;
+    if (endedMs !== undefined) {
+      const answeredMs = this.#endsSoon ? undefined : this.#clock.answeredMs;
+      const ended = { endedMs, answeredMs, bulkMs: this.#bulk.lastMs, unsentBytes: this.unsentBytes };
+      if (nowMs > closesAtMs(ended)) this.#socket.destroy();
       return;
     }
     const verdict = this.#clock.check(this, nowMs);

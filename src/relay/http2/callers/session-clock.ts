@@ -50,8 +50,9 @@ export class SessionClock {
     this.#progressMs = nowMs;
   }
 
-  get hasCarried(): boolean {
-    return this.#hasCarried;
+  /** When the last response was complete; undefined: there was no request. */
+  get answeredMs(): number | undefined {
+    return this.#hasCarried ? this.#idleSinceMs : undefined;
   }
 
   streamOpened(): void {

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Http2SessionManager } from "@connectrpc/connect-node";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { createHttp2Sessions, type Http2Sessions } from "../../../../src/base/http/http2-sessions.ts";
+import { BulkWatch, closesAtMs } from "../../../../src/base/http/session-deadlines.ts";
 import { createCallerSessions } from "../../../../src/relay/http2/callers/caller-sessions.ts";
 import { StreamResponse } from "../../../../src/relay/http2/stream-front.ts";
 import { flags, frame, frameTypes, literal, openFrames, uint32 } from "../../../cases/control-plane/frames.ts";
@@ -167,7 +168,14 @@ async function openClient() {
     answers.push(end);
     if (answersAtOnce) end();
   });
-  const port = await listen(createServer({ noDelay: true }, sessions.serve));
+  let isClosed = false;
+  const server = createServer({ noDelay: true }, (socket) => {
+    socket.once("close", () => {
+      isClosed = true;
+    });
+    sessions.serve(socket);
+  });
+  const port = await listen(server);
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => {
     vi.useRealTimers();
@@ -205,6 +213,7 @@ async function openClient() {
     leave: () => sessions.leave(),
     drain: () => sessions.drain(),
     served: () => answers.length,
+    isClosed: () => isClosed,
     begin: (...streams: readonly number[]) =>
       peer.send(
         ...streams.map((stream) =>
@@ -353,6 +362,36 @@ describe.each(Object.entries(kinds))("what a client reads of a session that is l
     expect(client.got.filter((one) => one !== "ping")).toEqual([`goaway ${everyStream} 0`, "answer 1"]);
   });
 
+  it("is not waited for if the client was idle and reads nothing: its connection is closed soon", async () => {
+    const now = performance.now.bind(performance);
+    const client = await openClient();
+    client.answerAtOnce();
+    client.begin(1);
+    await client.has("answer 1");
+    await client.settle();
+    // Like httpx: neither GOAWAY nor the end of the connection is seen before the next request.
+    client.peer.socket.pause();
+    let aheadMs = 12_000;
+    const clock = vi.spyOn(performance, "now").mockImplementation(() => now() + aheadMs);
+    onTestFinished(() => clock.mockRestore());
+    client.drain();
+    // Time passes for the session in steps: each wait begins when the one before is over.
+    for (const ms of [patienceMs, roundTripMs, roundTripMs]) {
+      await vi.advanceTimersByTimeAsync(ms);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await expect
+      .poll(
+        () => {
+          aheadMs += 500;
+          return client.isClosed() || aheadMs > 30_000;
+        },
+        { interval: 100 },
+      )
+      .toBe(true);
+    expect(client.isClosed()).toBe(true);
+  });
+
   it("is no announcement if the client has ended the session itself: held streams are served at once", async () => {
     const client = await openClient();
     client.begin(1);
@@ -369,4 +408,19 @@ describe.each(Object.entries(kinds))("what a client reads of a session that is l
     await client.peer.closed;
     expect(client.got).toEqual(["goaway 3 0", "answer 1", "answer 3"]);
   });
+});
+
+it("gives a client 2 s to close its side, 10 s for its last response, and 30 s for much of it", () => {
+  const ended = (answeredMs: number | undefined, unsentBytes = 0, bulkMs = Number.NEGATIVE_INFINITY) =>
+    closesAtMs({ endedMs: 100_000, answeredMs, bulkMs, unsentBytes });
+  expect([ended(undefined), ended(60_000), ended(95_000), ended(100_000)]).toEqual([
+    ...[102_000, 102_000, 105_000, 110_000],
+  ]);
+  expect([ended(60_000, 1), ended(undefined, 1), ended(95_000, 0, 90_000)]).toEqual([130_000, 102_000, 120_000]);
+  const bulk = new BulkWatch();
+  bulk.look(60_000, 1_000);
+  expect(bulk.lastMs).toBe(Number.NEGATIVE_INFINITY);
+  bulk.look(200_000, 2_000);
+  bulk.look(210_000, 3_000);
+  expect(bulk.lastMs).toBe(2_000);
 });
