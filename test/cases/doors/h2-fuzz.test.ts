@@ -4,7 +4,7 @@ import {
   doorNames,
   expectUnharmed,
   memoryOf,
-  openFiles,
+  openFileNames,
   serveAllDoors,
   statusAt,
   textAt,
@@ -20,21 +20,24 @@ const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": "
 
 it.each([false, ...(lacks("openssl") ? [] : [true])])(
   "survives whatever clients send at every door, and keeps nothing of it (TLS: %s)",
-  { timeout: 120_000 + 40 * count },
+  { timeout: 250_000 + 40 * count },
   async (isTls) => {
     process.stdout.write(`fuzz: LATCHKEY_FUZZ_SEED=${seed} LATCHKEY_FUZZ_COUNT=${count}\n`);
     const running = await serveAllDoors({ isTls });
     for (const door of doorNames) await statusAt(`${running.address(door)}/nowhere`);
-    const files = openFiles(running);
+    const before = new Set(openFileNames(running));
     const doors = doorNames.map((door) => running.address(door));
     await runHostile(createHostileConnections({ random: seeded(seed), doors, headers }), count, 40);
     await expectUnharmed(running, `seed ${seed}`);
     // MiB, the limit of the manifests.
     expect(memoryOf(running)).toBeLessThan(512);
     // The deadlines of a client that goes silent and leaves its side open follow one another: 20 s without a frame,
-    // 20 s for a PING, 30 s to close, each with its sweep. Most runs need 3 s or 43 s.
+    // 20 s for a PING, 30 s to close at most, each with its sweep. Most runs need 3 s or 43 s.
+    const waiting = { timeout: 100_000, interval: 500, message: `seed ${seed}` };
     const left = async () => openGauges(await textAt(`${running.address("ops")}/metrics`));
-    await expect.poll(left, { timeout: 100_000, interval: 500, message: `seed ${seed}` }).toEqual([]);
-    await expect.poll(() => openFiles(running), { interval: 200 }).toBeLessThan(files + 5);
+    await expect.poll(left, waiting).toEqual([]);
+    // The store may have opened a few. A busy process closes its last sockets late.
+    const opened = () => openFileNames(running).filter((name) => !before.has(name));
+    await expect.poll(() => (opened().length < 5 ? [] : opened()), waiting).toEqual([]);
   },
 );

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import { join } from "node:path";
@@ -56,9 +56,16 @@ export function statusAt(url: string): Promise<number | string> {
   });
 }
 
+/** The same, of a process that gets little of a busy machine's time. */
+async function lateStatusAt(url: string): Promise<number | string> {
+  let status = await statusAt(url);
+  for (let more = 0; more < 5 && status === "ETIMEDOUT"; more += 1) status = await statusAt(url);
+  return status;
+}
+
 /** The process runs, its probes answer, and it logged no error. */
 export async function expectUnharmed(running: Running, after: string): Promise<void> {
-  const readiness = await statusAt(`${running.address("ops")}/readyz`);
+  const readiness = await lateStatusAt(`${running.address("ops")}/readyz`);
   const { exitCode, signalCode } = running.child;
   const errors = running
     .stdout()
@@ -71,6 +78,20 @@ export async function expectUnharmed(running: Running, after: string): Promise<v
 
 /** The number of open file descriptors of the process. */
 export const openFiles = ({ child }: Running): number => readdirSync(`/proc/${child.pid}/fd`).length;
+
+/** What the open file descriptors of the process are: files, sockets and pipes. */
+export function openFileNames({ child }: Running): readonly string[] {
+  const folder = `/proc/${child.pid}/fd`;
+  return readdirSync(folder).flatMap((descriptor) => {
+    try {
+      return [readlinkSync(join(folder, descriptor))];
+    } catch (error) {
+      // Closed meanwhile.
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+      throw error;
+    }
+  });
+}
 
 /** The body of a GET request. */
 export function textAt(url: string): Promise<string> {
