@@ -1,5 +1,6 @@
 import { createMetrics } from "../../base/metrics/metrics.ts";
 import { collectWhenIdle } from "../../base/node/idle-collection.ts";
+import { letSmallHeapGrow } from "../../base/node/old-generation.ts";
 import { limitYoungGeneration } from "../../base/node/young-generation.ts";
 import type { World } from "../../base/world.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../config/edges/edge-config.ts";
@@ -25,6 +26,7 @@ export async function edge(process: Process): Promise<number> {
     throw error;
   }
   limitYoungGeneration({ given: process.env["NODE_OPTIONS"] });
+  letSmallHeapGrow({ given: process.env["NODE_OPTIONS"] });
   const metrics = createMetrics();
   const log = createProcessLog(config, { process, metrics });
   for (const warning of config.warnings) log.warn(warning);

@@ -1,6 +1,7 @@
 import type { Log } from "../../base/log.ts";
 import { createMetrics } from "../../base/metrics/metrics.ts";
 import { collectWhenIdle } from "../../base/node/idle-collection.ts";
+import { letSmallHeapGrow } from "../../base/node/old-generation.ts";
 import { limitYoungGeneration } from "../../base/node/young-generation.ts";
 import type { World } from "../../base/world.ts";
 import { type Config, ConfigMistakes, parseChangeable, parseConfig } from "../../config/config.ts";
@@ -45,6 +46,7 @@ export async function serve({ process, overrides, onStarted }: ServeOptions): Pr
     return failedExitCode;
   }
   limitYoungGeneration({ given: env["NODE_OPTIONS"] });
+  letSmallHeapGrow({ given: env["NODE_OPTIONS"] });
   const metrics = createMetrics();
   const log = createProcessLog(config, { process, metrics });
   for (const warning of config.warnings) log.warn(warning);
