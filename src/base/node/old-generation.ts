@@ -1,6 +1,6 @@
-import { constants, type NodeGCPerformanceDetail, PerformanceObserver } from "node:perf_hooks";
 import { execArgv } from "node:process";
 import v8 from "node:v8";
+import { type OnCollection, onFullCollection } from "./collections.ts";
 
 export interface OldGenerationOptions {
   /** The process's `NODE_OPTIONS`: an operator who names the growth has decided. */
@@ -8,14 +8,13 @@ export interface OldGenerationOptions {
   /** Memory in use after a collection of everything. */
   readonly size?: () => number;
   readonly setGrowth?: (percent: number) => void;
-  /** Calls back after each collection of everything, until the returned function is called. */
-  readonly onCollection?: (look: () => void) => () => void;
+  readonly onCollection?: OnCollection;
 }
 
 /** A larger heap grows as V8 sees fit: four times its size would be too much memory. */
 const mostBytes = 64 * 1024 * 1024;
-/** The most by which V8 lets a heap grow: to four times its size. */
-const most = 300;
+/** In percent. V8 itself lets a heap grow to four times its size at most. */
+const mostGrowth = 300;
 /** V8 decides by the speed of allocations. */
 const byV8 = 0;
 
@@ -25,12 +24,12 @@ const byV8 = 0;
  * ends. Returns the function that ends it.
  */
 export function letSmallHeapGrow(options: OldGenerationOptions = {}): () => void {
-  const { given = "", size = usedBytes, setGrowth = setGrowingPercent, onCollection = observeCollections } = options;
+  const { given = "", size = usedBytes, setGrowth = setGrowingPercent, onCollection = onFullCollection } = options;
   if ([...execArgv, given].some((one) => /heap[-_]growing/.test(one))) return () => {};
   let growth = byV8;
 
   function look(): void {
-    const wanted = size() > mostBytes ? byV8 : most;
+    const wanted = size() > mostBytes ? byV8 : mostGrowth;
     if (wanted === growth) return;
     growth = wanted;
     setGrowth(wanted);
@@ -43,17 +42,6 @@ export function letSmallHeapGrow(options: OldGenerationOptions = {}): () => void
     if (growth !== byV8) setGrowth(byV8);
   };
 }
-
-function observeCollections(look: () => void): () => void {
-  const collections = new PerformanceObserver((seen) => {
-    if (seen.getEntries().some(isOfEverything)) look();
-  });
-  collections.observe({ entryTypes: ["gc"] });
-  return () => collections.disconnect();
-}
-
-const isOfEverything = (entry: object): boolean =>
-  "detail" in entry && (entry.detail as NodeGCPerformanceDetail).kind === constants.NODE_PERFORMANCE_GC_MAJOR;
 
 const usedBytes = (): number => v8.getHeapStatistics().used_heap_size;
 

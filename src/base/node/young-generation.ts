@@ -1,6 +1,6 @@
-import { PerformanceObserver } from "node:perf_hooks";
 import { execArgv } from "node:process";
 import v8 from "node:v8";
+import { type OnCollection, onCollection } from "./collections.ts";
 
 export interface YoungGenerationOptions {
   /** The process's `NODE_OPTIONS`: an operator who names the size there has decided. */
@@ -8,8 +8,7 @@ export interface YoungGenerationOptions {
   /** Memory of V8's young generation: both halves. */
   readonly size?: () => number;
   readonly setGrowth?: (factor: number) => void;
-  /** Calls back after each collection, until the returned function is called. */
-  readonly onCollection?: (look: () => void) => () => void;
+  readonly onCollection?: OnCollection;
 }
 
 /** Two halves of 16 MiB. */
@@ -23,7 +22,7 @@ const usualGrowth = 2;
  * memory back when idle, after which it may grow again. Returns the function that ends it.
  */
 export function limitYoungGeneration(options: YoungGenerationOptions = {}): () => void {
-  const { given = "", size = youngBytes, setGrowth = setGrowthFactor, onCollection = observeCollections } = options;
+  const { given = "", size = youngBytes, setGrowth = setGrowthFactor } = options;
   if ([...execArgv, given].some((one) => /semi[-_]space/.test(one))) return () => {};
   let growth = usualGrowth;
 
@@ -34,17 +33,11 @@ export function limitYoungGeneration(options: YoungGenerationOptions = {}): () =
     setGrowth(wanted);
   }
 
-  const end = onCollection(look);
+  const end = (options.onCollection ?? onCollection)(look);
   return () => {
     end();
     if (growth !== usualGrowth) setGrowth(usualGrowth);
   };
-}
-
-function observeCollections(look: () => void): () => void {
-  const collections = new PerformanceObserver(look);
-  collections.observe({ entryTypes: ["gc"] });
-  return () => collections.disconnect();
 }
 
 const youngBytes = (): number =>

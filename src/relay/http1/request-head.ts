@@ -65,7 +65,7 @@ function comesAgain(lines: string): boolean {
   const mixed = Math.imul(checksum, 0x9e37_79b1);
   const [first, second] = [mixed >>> 16, mixed & 0xffff];
   if (seenOnce[first] === checksum || seenOnce[second] === checksum) return true;
-  // In turns, so that two which share a slot and alternate do not evict each other forever.
+  // In turns: otherwise two that share a slot and come in turns would evict each other each time.
   isInSecond = !isInSecond;
   seenOnce[isInSecond ? second : first] = checksum;
   return false;

@@ -1,34 +1,12 @@
 import v8 from "node:v8";
 import { expect, it, onTestFinished } from "vitest";
 import { limitYoungGeneration } from "../../../../src/base/node/young-generation.ts";
+import { startOnHeap } from "./fake-heap.ts";
 
 const mib = 1024 * 1024;
 
-/** A young generation whose size the test sets. */
-function startLimit(given?: string) {
-  const growths: number[] = [];
-  let looked: (() => void) | undefined;
-  let bytes = 0;
-  const end = limitYoungGeneration({
-    given,
-    size: () => bytes,
-    setGrowth: (factor) => void growths.push(factor),
-    onCollection(look) {
-      looked = look;
-      return () => {
-        looked = undefined;
-      };
-    },
-  });
-  const collect = (size: number) => {
-    bytes = size * mib;
-    looked?.();
-  };
-  return { growths, collect, end };
-}
-
 it("stops growth at 32 MiB, and allows it again once V8 has given memory back", () => {
-  const { growths, collect, end } = startLimit();
+  const { growths, collect, end } = startOnHeap(limitYoungGeneration);
   for (const size of [2, 16, 32, 32]) collect(size);
   expect(growths).toEqual([1]);
   for (const size of [2, 4]) collect(size);
@@ -40,7 +18,7 @@ it("stops growth at 32 MiB, and allows it again once V8 has given memory back", 
 
 it("leaves the size to an operator who names it", () => {
   for (const given of ["--max-semi-space-size=64", "--title=x --min_semi_space_size=8"]) {
-    const { growths, collect, end } = startLimit(given);
+    const { growths, collect, end } = startOnHeap(limitYoungGeneration, { given });
     collect(64);
     end();
     expect(growths).toEqual([]);
