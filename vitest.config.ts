@@ -8,7 +8,7 @@ const common = {
   testTimeout: 120_000,
   hookTimeout: 120_000,
   // Whoever promises a time says so in the test.
-  expect: { poll: { timeout: 30_000 } },
+  expect: { poll: { timeout: 60_000 } },
 };
 
 /** Tests of requests that ordinarily take the fast lane. */

@@ -25,6 +25,8 @@ export interface HostLimits {
   readonly runsAtOnce: number;
   /** Memory limit while a file is loaded: that of a run, so that whatever loads can run. */
   readonly memoryBytes: number;
+  /** Limit of the CPU time of each step of loading a file. */
+  readonly loadingMs: number;
   /** Interval at which the folder is checked even without events. */
   readonly lookMs: number;
   /** Changes within this time are handled together. */
@@ -35,16 +37,27 @@ const usualHostLimits: HostLimits = {
   threads: 1,
   runsAtOnce: 16,
   memoryBytes: usualScriptLimits.memoryBytes,
+  loadingMs: 5_000,
   lookMs: 5_000,
   quietMs: 50,
 };
 
 export async function createScriptHost(options: ScriptHostOptions): Promise<ScriptHost> {
   const { world, isOwnPath = () => false } = options;
-  const { threads: count, memoryBytes, runsAtOnce, lookMs, quietMs } = { ...usualHostLimits, ...options.limits };
+  const {
+    threads: count,
+    memoryBytes,
+    loadingMs,
+    runsAtOnce,
+    lookMs,
+    quietMs,
+  } = {
+    ...usualHostLimits,
+    ...options.limits,
+  };
   const folder = resolve(options.folder);
   const prelude = await readPrelude();
-  const threads = createThreads({ prelude, count, memoryBytes, world });
+  const threads = createThreads({ prelude, count, memoryBytes, loadingMs, world });
   const toolQueues = createToolQueues();
   const queue = createScriptQueue({
     atOnce: runsAtOnce,

@@ -50,14 +50,14 @@ export async function loadScript(
   const isStill = (await stampOf(known)) === stampBefore;
   const stamp = isStill ? await stampOf(bundled.inputs) : "changed while it was read";
   const { inputs } = bundled;
-  const rejected = (mistakes: readonly ScriptMistake[]): FolderEntry => {
+  const rejected = (mistakes: readonly ScriptMistake[], rejectedStamp = stamp): FolderEntry => {
     const { integration, kind, name } = file;
     return {
       file,
       ready: before?.ready,
       broken: { integration, kind, name, file: file.file, mistakes },
       inputs,
-      stamp,
+      stamp: rejectedStamp,
     };
   };
   if ("mistakes" in bundled) return rejected(bundled.mistakes);
@@ -66,9 +66,11 @@ export async function loadScript(
   const version = hash("sha256", `${prelude}\n${base?.version}\n${code}`).slice(0, 16);
   const described = await threads.describe({ version, code, base });
   if ("failure" in described) {
-    const { message, stack } = described.failure;
+    const { code: failureCode, message, stack } = described.failure;
     const [place] = placesOf(stack, bundled.map);
-    return rejected([{ message, file: place?.file ?? file.file, line: place?.line, column: place?.column }]);
+    // The file is not to blame, for example if another script ended the thread: the next look loads it again.
+    const again = failureCode === "host_error" ? "not loaded" : undefined;
+    return rejected([{ message, file: place?.file ?? file.file, line: place?.line, column: place?.column }], again);
   }
   const path = join(folder, file.file);
   const [source, { mtimeMs: changedMs }] = await Promise.all([readFile(path, "utf8"), stat(path)]);

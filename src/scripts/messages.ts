@@ -53,6 +53,8 @@ export interface ThreadData {
   readonly prelude: string;
   /** Memory limit while a file is loaded: that of a run. */
   readonly memoryBytes: number;
+  /** Limit of the CPU time of each step of loading a file. */
+  readonly loadingMs: number;
   /** The active run and its start time, for a thread that hangs and cannot report them. Two 64-bit numbers. */
   readonly watch: SharedArrayBuffer;
 }

@@ -2,6 +2,7 @@
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/scripts/script.ts";
+import { createBusyClock } from "./machine/busy-clock.ts";
 import { createEngine, type Machine, type MachineHost, type Picture } from "./machine/engine.ts";
 import { type MachineRun, openRun } from "./machine/machine-run.ts";
 import { MachineError } from "./machine/machine-values.ts";
@@ -15,12 +16,10 @@ const maxPictures = 16;
  * busy service.
  */
 const niceness = 5;
-/** Time limit for loading a file. */
-const loadingMs = 5_000;
 
 const port = parentPort;
 if (port === null) throw new Error("a thread of scripts runs in a worker");
-const { prelude, memoryBytes, watch } = workerData as ThreadData;
+const { prelude, memoryBytes, loadingMs, watch } = workerData as ThreadData;
 /** Memory limit while a file is loaded: that of a run. */
 const loadingLimits = { memoryBytes, isPictured: true } as const;
 const inside = new BigInt64Array(watch);
@@ -29,10 +28,12 @@ const send = (message: FromThread): void => port.postMessage(message);
 
 const engine = await createEngine();
 /** Snapshot of a machine without any customer code. */
-const emptyMachine = await pictureOf(async (outside) => {
+const emptyMachine = await pictureOf(async ({ outside, step }) => {
   const machine = await engine.blank(loadingLimits, outside);
-  machine.evaluate(prelude, "latchkey.js");
-  machine.takeEntry("__enter");
+  step(() => {
+    machine.evaluate(prelude, "latchkey.js");
+    machine.takeEntry("__enter");
+  });
   return machine;
 });
 const codes = new Map<string, { readonly code: string; readonly base: string | undefined }>();
@@ -50,24 +51,48 @@ function lowerPriority(): void {
   if (process.platform === "linux") setPriority(0, niceness);
 }
 
-/** Loads code into a machine, within the time limit, and returns a snapshot. */
-async function pictureOf(read: (outside: MachineHost) => Promise<Machine>, run = 0): Promise<Picture> {
-  const began = performance.now();
-  const outside: MachineHost = {
-    // Host calls are ignored while a file is loaded; log lines at its top level are lost.
-    called: () => undefined,
-    mustStop: () => performance.now() - began > loadingMs,
+/** The loading of a file, whose steps may each use the CPU for a limited time. */
+interface Loading {
+  readonly outside: MachineHost;
+  /** Runs a step of the machine on this thread. */
+  step<T>(run: () => T): T;
+}
+
+function beginLoading(run: number): Loading {
+  const busy = createBusyClock();
+  let isTooLong = false;
+  return {
+    outside: {
+      // Host calls are ignored while a file is loaded; log lines at its top level are lost.
+      called: () => undefined,
+      mustStop() {
+        isTooLong ||= busy.ms > loadingMs;
+        return isTooLong;
+      },
+    },
+    step(taken) {
+      enter(run);
+      busy.enter();
+      try {
+        return taken();
+      } finally {
+        leave();
+      }
+    },
   };
-  const machine = await read(outside);
-  enter(run);
-  try {
+}
+
+/** Loads code into a machine, within the time limit, and returns a snapshot. */
+async function pictureOf(read: (loading: Loading) => Promise<Machine>, run = 0): Promise<Picture> {
+  const loading = beginLoading(run);
+  const { outside, step } = loading;
+  const machine = await read(loading);
+  step(() => {
     while (!outside.mustStop() && machine.settle()) {
       // Runs promise jobs that the file started.
     }
-  } finally {
-    leave();
-  }
-  if (outside.mustStop()) throw new MachineError(`loading the file took more than ${loadingMs} ms`, "");
+  });
+  if (outside.mustStop()) throw new MachineError(`loading the file took more than ${loadingMs} ms of CPU time`, "");
   const picture = machine.picture();
   machine.release();
   return picture;
@@ -78,14 +103,9 @@ async function pictureAfter(run: number, version: string, file: string): Promise
   const found = codes.get(version);
   if (found === undefined) throw new Error("a version that was not loaded");
   const below = found.base === undefined ? emptyMachine : await baseFor(run, found.base);
-  return pictureOf(async (outside) => {
+  return pictureOf(async ({ outside, step }) => {
     const machine = await engine.restore(below, loadingLimits, outside);
-    enter(run);
-    try {
-      machine.evaluate(found.code, file);
-    } finally {
-      leave();
-    }
+    step(() => machine.evaluate(found.code, file));
     return machine;
   }, run);
 }
@@ -164,19 +184,13 @@ async function begin(run: number, version: string, start: string, limits: Script
 async function describe(run: number, version: string): Promise<void> {
   try {
     const picture = await pictureFor(run, version);
-    const began = performance.now();
-    const machine = await engine.restore(picture, loadingLimits, {
-      called: () => undefined,
-      mustStop: () => performance.now() - began > loadingMs,
-    });
-    enter(run);
-    const text = machine.enter("describe", "", "");
+    const { outside, step } = beginLoading(run);
+    const machine = await engine.restore(picture, loadingLimits, outside);
+    const text = step(() => machine.enter("describe", "", ""));
     machine.release();
     send({ kind: "described", run, text });
   } catch (error) {
     send({ kind: "failed", run, failure: failureOf(error) });
-  } finally {
-    leave();
   }
 }
 

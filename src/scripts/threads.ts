@@ -43,6 +43,8 @@ interface ThreadsOptions {
   readonly count: number;
   /** Memory limit while a file is loaded. */
   readonly memoryBytes: number;
+  /** Limit of the CPU time of each step of loading a file. */
+  readonly loadingMs: number;
   readonly world: Pick<World, "log">;
 }
 
@@ -50,10 +52,13 @@ interface ThreadsOptions {
 const graceMs = 2_000;
 /** Interval between two checks for threads that hang. */
 const checkEveryMs = 250;
-/** Time limit for loading a file. */
-const loadingMs = 5_000;
+const hungFailure: RawFailure = {
+  code: "busy",
+  message: "ran too long without waiting for anything, and could not be interrupted",
+  stack: "",
+};
 
-export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOptions): Threads {
+export function createThreads({ prelude, count, memoryBytes, loadingMs, world }: ThreadsOptions): Threads {
   const threads: WorkerThread[] = [];
   let lastRun = 0;
   let isClosed = false;
@@ -64,6 +69,7 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
     const thread = startWorkerThread({
       prelude,
       memoryBytes,
+      loadingMs,
       onEnded: (error) => end(thread, error === undefined ? "ended" : "ended with an error", { error }),
     });
     threads.push(thread);
@@ -76,23 +82,16 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
     if (at === -1) return;
     threads.splice(at, 1);
     if (!isClosed) world.log.warn("a script thread ended; its runs failed", { how, runs: thread.runCount, err: error });
-    thread.end((run) =>
-      run === hung
-        ? {
-            code: "busy",
-            message: "ran too long without waiting for anything, and could not be interrupted",
-            stack: "",
-          }
-        : { code: "host_error", message: `the thread of the script ${how}`, stack: "" },
-    );
+    const others: RawFailure = { code: "host_error", message: `the thread of the script ${how}`, stack: "" };
+    thread.end((run) => (run === hung ? hungFailure : others));
   }
 
   function endHung(): void {
     for (const thread of [...threads]) {
       const active = thread.active();
       if (active === undefined) continue;
-      const { run, ms, job } = active;
-      if (ms > (job?.insideMs ?? loadingMs) + graceMs) end(thread, "hung", { hung: run });
+      const { run, cpuMs, job } = active;
+      if (cpuMs > (job?.insideMs ?? loadingMs) + graceMs) end(thread, "hung", { hung: run });
     }
   }
 

@@ -12,8 +12,11 @@ export interface WorkerThread {
   load(code: LoadedCode, base?: string): void;
   unload(version: string): void;
   post(message: ToThread): void;
-  /** Returns the run on the thread and for how long; undefined while the thread waits. */
-  active(): { readonly run: number; readonly ms: number; readonly job: ThreadJob | undefined } | undefined;
+  /**
+   * Returns the run on the thread, and the CPU time that it can have used there at most since an earlier call first
+   * saw it; undefined while the thread waits.
+   */
+  active(): { readonly run: number; readonly cpuMs: number; readonly job: ThreadJob | undefined } | undefined;
   /** Ends the thread, and all its runs with `failureOf`. */
   end(failureOf: (run: number) => RawFailure): void;
   /** Resolves when the thread has ended. */
@@ -26,7 +29,7 @@ export interface LoadedCode {
 }
 
 export interface ThreadJob extends ThreadEvents {
-  /** Maximum time on the thread: a first run loads its file before it begins. */
+  /** Maximum CPU time on the thread without a wait: a first run loads its file before it begins. */
   readonly insideMs: number;
 }
 
@@ -42,18 +45,20 @@ interface WorkerThreadOptions {
   readonly prelude: string;
   /** Memory limit while a file is loaded. */
   readonly memoryBytes: number;
+  /** Limit of the CPU time of each step of loading a file. */
+  readonly loadingMs: number;
   /** The thread ended without being asked to. */
   readonly onEnded: (error?: unknown) => void;
 }
 
-export function startWorkerThread({ prelude, memoryBytes, onEnded }: WorkerThreadOptions): WorkerThread {
+export function startWorkerThread({ prelude, memoryBytes, loadingMs, onEnded }: WorkerThreadOptions): WorkerThread {
   const watch = new SharedArrayBuffer(16);
   const inside = new BigInt64Array(watch);
   const loaded = new Set<string>();
   const jobs = new Map<number, ThreadJob>();
   const file = import.meta.url.endsWith(".ts") ? "./thread.ts" : "./script-thread.js";
   const worker = new Worker(new URL(file, import.meta.url), {
-    workerData: { prelude, memoryBytes, watch } satisfies ThreadData,
+    workerData: { prelude, memoryBytes, loadingMs, watch } satisfies ThreadData,
     // The worker gets nothing of this process's environment.
     env: {},
     argv: [],
@@ -64,6 +69,7 @@ export function startWorkerThread({ prelude, memoryBytes, onEnded }: WorkerThrea
   worker.on("error", (error) => onEnded(error));
   worker.on("exit", () => onEnded());
   worker.unref();
+  let seen = { run: 0, enteredAt: 0n, cpuMs: 0 };
 
   const post = (message: ToThread): void => worker.postMessage(message);
 
@@ -108,9 +114,9 @@ export function startWorkerThread({ prelude, memoryBytes, onEnded }: WorkerThrea
     active() {
       const run = Number(Atomics.load(inside, 0));
       if (run === 0) return undefined;
-      const ms = Number(process.hrtime.bigint() / 1_000_000n - Atomics.load(inside, 1));
-      // Read twice: the run may have left the thread in between.
-      return Number(Atomics.load(inside, 0)) === run ? { run, ms, job: jobs.get(run) } : undefined;
+      const enteredAt = Atomics.load(inside, 1);
+      if (seen.run !== run || seen.enteredAt !== enteredAt) seen = { run, enteredAt, cpuMs: otherThreadsCpuMs() };
+      return { run, cpuMs: otherThreadsCpuMs() - seen.cpuMs, job: jobs.get(run) };
     },
     end(failureOf) {
       void worker.terminate();
@@ -120,4 +126,10 @@ export function startWorkerThread({ prelude, memoryBytes, onEnded }: WorkerThrea
     },
     terminate: async () => void (await worker.terminate()),
   };
+}
+
+/** CPU time of all threads of this process except the calling one. A thread that hangs cannot report its own. */
+function otherThreadsCpuMs(): number {
+  const [all, own] = [process.cpuUsage(), process.threadCpuUsage()];
+  return (all.user + all.system - own.user - own.system) / 1_000;
 }

@@ -31,13 +31,14 @@ interface SyncScanOptions {
 }
 
 const everyMs = 60_000;
-/** After a change of scripts, the whole scan runs through at this pace. */
+/** Pause before the next page of connections, and before a page that failed is processed again. */
 const nextPartMs = 1_000;
 const pageSize = 1_000;
 
 export function createSyncScan({ store, collections, scripts, world }: SyncScanOptions): SyncScan {
-  let scannedAt = Number.NEGATIVE_INFINITY;
-  let position: string | undefined;
+  let dueAt = Number.NEGATIVE_INFINITY;
+  /** The scan's position. A restart replaces it, also while a page is processed. */
+  let place: { after: string | undefined } = { after: undefined };
 
   /** Returns the changes that create a connection's missing syncs, and that correct syncs with a wrong due time. */
   async function changesFor({ ref }: Connection, wanted: readonly SyncScript[]): Promise<Change[]> {
@@ -57,7 +58,8 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
     });
   }
 
-  async function commit(page: readonly StoredRecordOf<Connection>[], partition: HeldPartition): Promise<void> {
+  /** Returns false if another writer was first. */
+  async function commit(page: readonly StoredRecordOf<Connection>[], partition: HeldPartition): Promise<boolean> {
     const automatic = scripts.all().filter((one): one is SyncScript => one.kind === "sync" && one.autoStart);
     const byIntegration = Map.groupBy(automatic, ({ integration }) => integration);
     const changes: Change[] = [];
@@ -69,29 +71,35 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
       // A connection that is deleted in the meantime must leave no sync behind.
       if (connectionChanges.length > 0) conditions.push(collections.connections.unchanged(connection));
     }
-    if (changes.length === 0) return;
-    await store.commit(changes, [...conditions, partition.fence]).catch((error: unknown) => {
-      // Another writer was first: the next scan finds the rest.
+    if (changes.length === 0) return true;
+    try {
+      await store.commit(changes, [...conditions, partition.fence]);
+      return true;
+    } catch (error) {
       if (!(error instanceof StaleWrite) || partition.isLostBy(error)) throw error;
-    });
+      return false;
+    }
   }
 
   return {
     async scanWhenDue(partition) {
-      if (performance.now() - scannedAt <= everyMs) return;
-      scannedAt = performance.now();
+      if (performance.now() < dueAt) return;
+      const soon = performance.now() + nextPartMs;
+      dueAt = soon;
       if (!scripts.all().some((one) => one.kind === "sync" && one.autoStart)) return;
-      const page = await collections.connections.page({ under: [], after: position, limit: pageSize });
-      position = page.length < pageSize ? undefined : page.at(-1)?.position;
-      if (position !== undefined) scannedAt = performance.now() - everyMs + nextPartMs;
-      await commit(page, partition);
+      const here = place;
+      const page = await collections.connections.page({ under: [], after: here.after, limit: pageSize });
+      if (!(await commit(page, partition))) return;
+      here.after = page.length < pageSize ? undefined : page.at(-1)?.position;
+      // Unless it was made due at once in the meantime.
+      if (here.after === undefined && dueAt === soon) dueAt = performance.now() + everyMs;
     },
     restart() {
-      scannedAt = Number.NEGATIVE_INFINITY;
-      position = undefined;
+      dueAt = Number.NEGATIVE_INFINITY;
+      place = { after: undefined };
     },
     hurry() {
-      scannedAt = Number.NEGATIVE_INFINITY;
+      dueAt = Number.NEGATIVE_INFINITY;
     },
   };
 }

@@ -188,7 +188,7 @@ export class ToolFailure extends Error {
 export interface ScriptLimits {
   /** Time from start to end, including waits. */
   readonly deadlineMs: number;
-  /** Longest time that a script may run without waiting for anything. */
+  /** CPU time that a script may use without waiting for anything. */
   readonly busyMs: number;
   readonly memoryBytes: number;
   readonly toolCalls: number;

@@ -1,14 +1,15 @@
 import type { ScriptLimits } from "../../core/scripts/script.ts";
 import type { RawFailure } from "../messages.ts";
+import { createBusyClock } from "./busy-clock.ts";
 
 /** Watches the limits of a run. Once one of them is exceeded, nothing inside continues. */
 export interface LimitWatch {
   /** The first exceeded limit, or another failure that ends the run. */
   readonly exceeded: RawFailure | undefined;
   readonly stop: StopRun;
-  /** The machine starts to run: the time until it waits is limited. */
+  /** The machine starts to run: its CPU time until it waits is limited. */
   enter(): void;
-  /** Checks the clock; returns true if the run must stop. */
+  /** Checks the clocks; returns true if the run must stop. */
   mustStop(): boolean;
   /** Counts a call from the machine to its host, of any kind. */
   countCall(): void;
@@ -22,7 +23,7 @@ const maxHostCalls = 10_000_000;
 
 export function createLimitWatch({ busyMs, deadlineMs }: Pick<ScriptLimits, "busyMs" | "deadlineMs">): LimitWatch {
   const began = performance.now();
-  let enteredAt = 0;
+  const busy = createBusyClock();
   let hostCalls = 0;
   let exceeded: RawFailure | undefined;
 
@@ -35,14 +36,11 @@ export function createLimitWatch({ busyMs, deadlineMs }: Pick<ScriptLimits, "bus
       return exceeded;
     },
     stop,
-    enter() {
-      enteredAt = performance.now();
-    },
+    enter: busy.enter,
     mustStop() {
       if (exceeded !== undefined) return true;
-      const at = performance.now();
-      if (at - enteredAt > busyMs) stop("busy", `ran for ${busyMs} ms without waiting for anything`);
-      else if (at - began > deadlineMs) stop("deadline", `took longer than ${deadlineMs} ms`);
+      if (busy.ms > busyMs) stop("busy", `used ${busyMs} ms of CPU time without waiting for anything`);
+      else if (performance.now() - began > deadlineMs) stop("deadline", `took longer than ${deadlineMs} ms`);
       return exceeded !== undefined;
     },
     countCall() {

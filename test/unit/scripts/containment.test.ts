@@ -331,20 +331,22 @@ it("X03 starts each run from scratch: it knows nothing of earlier runs", async (
   expect(new Set(all.map((one) => one[4])).size).toBe(3);
 });
 
-it("X01 ends a thread blocked by one engine step, rejects its waiting runs, and starts another", {
-  timeout: 60_000,
-}, async () => {
-  const at = await hosted({
+it("X01 ends a thread blocked by one engine step, rejects its runs, and loads again the files it was loading", async () => {
+  const files = {
     // A search of many hours, in which the engine never checks for interruption.
     "calendar/actions/it.ts": action("return 'a'.repeat(8_000_000).indexOf('a'.repeat(4_000_000) + 'b');"),
     "calendar/actions/other.ts": action("await nango.get({ endpoint: '/' }); return 'well';"),
-  });
+  };
+  const at = await hosted(files, { limits: { loadingMs: 1_000 } });
   const other = at.run("other", { tool: () => new Promise(() => undefined) });
-  const ran = await at.run("it", { limits: { busyMs: 300 } });
+  const blocked = at.run("it", { limits: { busyMs: 300 } });
+  await at.write("calendar/actions/late.ts", action("return 'loaded';"));
+  const ran = await blocked;
   expect(failure(ran)).toMatchObject({ code: "busy", message: expect.stringContaining("could not be interrupted") });
   expect(failure(await other)).toMatchObject({ code: "host_error", message: expect.stringContaining("hung") });
   const again = await at.run("other", { tool: () => ({ status: 200, headers: {}, data: 1 }) });
   expect(output(again)).toBe("well");
+  await expect.poll(() => at.host.all().map(({ name }) => name)).toContain("late");
 });
 
 async function cancelled(at: Hosted, body: RunOptions) {

@@ -1,22 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { noScripts, type ScriptHost, type SyncScript } from "../../../../src/core/scripts/script.ts";
+import { noScripts, type ScriptHost } from "../../../../src/core/scripts/script.ts";
 import { newRun, newSync, runOf, runOrderKey } from "../../../../src/core/scripts/sync-state.ts";
 import { Run_State, Script_Kind } from "../../../../src/gen/latchkey/v1/sync_pb.ts";
 import { StoreUnavailable } from "../../../../src/store/contract.ts";
 import type { SealedStore } from "../../../../src/store/sealed/sealed.ts";
 import { type OpenBroker, openTestBroker, refOf } from "../open-broker.ts";
 import { testWorld } from "../world.ts";
+import { dailySync } from "./daily-sync.ts";
 
 const termMs = 1_500;
 const day = 86_400_000;
 const place = { ref: refOf("ada"), name: "things", variant: "base" };
-
-const script: SyncScript = {
-  ...{ kind: "sync", integration: "calendar", name: "things", version: "1", description: "", metadata: undefined },
-  ...{ frequency: "1d", syncType: "full", autoStart: true, trackDeletes: false, models: {}, endpoints: [] },
-  ...{ webhookSubscriptions: [], hasOnWebhook: false, hasCheckpoint: false, changedMs: 0, scopes: [] },
-};
 
 /** Blocks callers until it is opened. */
 function createGate() {
@@ -41,8 +36,8 @@ function hostBehind(pass: () => Promise<void>): ScriptHost & { readonly ran: str
   return {
     ...noScripts,
     ran,
-    all: () => [script],
-    find: ({ kind, name }) => (kind === "sync" && name === script.name ? script : undefined),
+    all: () => [dailySync],
+    find: ({ kind, name }) => (kind === "sync" && name === dailySync.name ? dailySync : undefined),
     async run(_, { facts }) {
       ran.push(facts.runId);
       await pass();

@@ -1,26 +1,8 @@
 import { expect, it } from "vitest";
 import { createSyncScripts } from "../../../../src/broker/syncs/sync-scripts.ts";
-import type { SyncScript } from "../../../../src/core/scripts/script.ts";
+import { dailySync } from "./daily-sync.ts";
 
-const script = (integration: string, name: string): SyncScript => ({
-  kind: "sync",
-  integration,
-  name,
-  version: "1",
-  description: "",
-  metadata: undefined,
-  frequency: "1d",
-  syncType: "full",
-  autoStart: true,
-  trackDeletes: false,
-  models: {},
-  endpoints: [],
-  webhookSubscriptions: [],
-  hasOnWebhook: false,
-  hasCheckpoint: false,
-  changedMs: 0,
-  scopes: [],
-});
+const script = (integration: string, name: string) => ({ ...dailySync, integration, name });
 
 const all = [script("calendar", "events"), script("calendar", "channels"), script("crm", "contacts")];
 const syncScripts = createSyncScripts({
