@@ -22,7 +22,10 @@ export interface AbsentKeys {
 
 /** Reads of absent keys after which a space gets a filter. */
 export const misses = 1_000;
-const mostSpaces = 4;
+/** An import of connections misses three spaces, webhooks two. */
+const mostSpaces = 12;
+/** Limits all filters together. */
+const mostBytes = 64 * 1024 * 1024;
 /** Keys are read in small pages: each is decoded on the main thread. */
 const pageKeys = 500;
 
@@ -40,6 +43,9 @@ export function createAbsentKeys(database: Pick<CheckedDatabase, "db">): AbsentK
   let missed = new Map<string, number>();
 
   const spaceOf = (key: string): FilteredSpace | undefined => spaces.find(({ prefix }) => key.startsWith(prefix));
+
+  const mayGrow = (bytes: number): boolean =>
+    spaces.reduce((sum, { filter }) => sum + filter.bytes, bytes) <= mostBytes;
 
   function drop(space: FilteredSpace): void {
     spaces = spaces.filter((one) => one !== space);
@@ -62,7 +68,7 @@ export function createAbsentKeys(database: Pick<CheckedDatabase, "db">): AbsentK
   }
 
   function begin(prefix: string): void {
-    const space: FilteredSpace = { prefix, filter: createKeyFilter(), isComplete: false };
+    const space: FilteredSpace = { prefix, filter: createKeyFilter(mayGrow), isComplete: false };
     spaces.push(space);
     // LevelDB is being reopened: without a filter, each key is read.
     readAll(space).catch(() => drop(space));

@@ -6,6 +6,7 @@ export interface KeyFilter {
   has(key: string): boolean;
   /** Returns false, and adds nothing, if the filter is full. */
   add(key: string): boolean;
+  readonly bytes: number;
 }
 
 interface Layer {
@@ -21,12 +22,15 @@ const probes = 7;
 /** 6.6 million keys in 16 MiB. */
 const mostLayers = 7;
 
-export function createKeyFilter(): KeyFilter {
+/** `mayGrow` is asked for each further piece of memory. */
+export function createKeyFilter(mayGrow: (bytes: number) => boolean): KeyFilter {
   const layers: Layer[] = [];
+  let bytes = 0;
 
   function grow(): Layer | undefined {
-    if (layers.length === mostLayers) return undefined;
     const size = firstBits * 2 ** layers.length;
+    if (layers.length === mostLayers || !mayGrow(size / 8)) return undefined;
+    bytes += size / 8;
     const layer = { bits: new Uint32Array(size / 32), mask: size - 1, left: Math.floor(size / bitsOfKey) };
     layers.push(layer);
     return layer;
@@ -44,6 +48,9 @@ export function createKeyFilter(): KeyFilter {
       layer.left -= 1;
       put(layer, crc32(key));
       return true;
+    },
+    get bytes() {
+      return bytes;
     },
   };
 }

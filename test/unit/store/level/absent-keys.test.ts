@@ -39,10 +39,23 @@ it("knows absent keys of a space once they were missed often, and never calls an
   expect(keysOf("seen\0none", 100).filter(absent.isAbsent)).toEqual([]);
 });
 
+it("has filters for what an import misses and for webhooks after it", async () => {
+  const absent = createAbsentKeys({ db: await databaseWith([]) });
+  const spaces = ["audit", "connection", "description", "notification-seen", "forward"];
+  for (const space of spaces) for (const key of keysOf(space, misses)) absent.noteMiss(key);
+  await expect.poll(() => spaces.filter((space) => absent.isAbsent(`${space}\0new`))).toEqual(spaces);
+});
+
 it("finds every key in a filter that has grown, and few others", () => {
-  const filter = createKeyFilter();
+  let allowed = 500_000;
+  const filter = createKeyFilter((bytes) => {
+    allowed -= bytes;
+    return allowed >= 0;
+  });
   const added = keysOf("key", 120_000);
-  for (const key of added) filter.add(key);
+  expect(added.every((key) => filter.add(key))).toBe(true);
+  while (filter.add("another"));
+  expect(filter.bytes).toBe(393_216);
   expect(added.every((key) => filter.has(key))).toBe(true);
   expect(keysOf("none", 10_000).filter((key) => filter.has(key)).length).toBeLessThan(500);
 });
