@@ -53,7 +53,7 @@ export function describeListener(server: Server, tls: boolean): string {
  * Backlog: the maximum that Linux allows (`somaxconn`). With Node's 511, connections of a burst of a few thousand callers
  * are dropped silently, and TCP retries after 1, 3 and 7 seconds.
  */
-const backlog = 4_096;
+export const backlog = 4_096;
 
 export async function listen(server: Server, address: ListenAddress): Promise<void> {
   if (address.kind === "tcp") return bind(server, { host: address.host, port: address.port });

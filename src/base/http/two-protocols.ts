@@ -4,8 +4,11 @@ import { Fault } from "../fault.ts";
 import { giveSocket } from "../node/injected-sockets.ts";
 import type { ConnectionLimit } from "./connection-limit.ts";
 import { detectProtocol } from "./detect-protocol.ts";
+import type { IdleSince } from "./drain-listener.ts";
+import { IdleConnections } from "./idle-connections.ts";
 import type { ListenerTls } from "./listener.ts";
 import { isGone } from "./malformed.ts";
+import { PendingHandshakes } from "./pending-handshakes.ts";
 import { requireClientName, tlsServerOptions } from "./tls.ts";
 import { noteUnixPath } from "./unix-path.ts";
 
@@ -14,8 +17,8 @@ export interface TwoProtocols {
   readonly server: Server;
   /** Detects the protocol of a connection from `serveFirst`, after its first bytes were unread. */
   tell(socket: Socket): void;
-  /** Ends connections whose protocol is still unknown. */
-  dropUndecided(): void;
+  /** Ends connections whose TLS handshake or protocol has been waited for since then. */
+  closeIdle(since: IdleSince): void;
   destroy(): void;
 }
 
@@ -38,13 +41,13 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
   const { tls: pair, socketOptions, limit, replaceSocket = keepSocket } = options;
   const { serveFirst = tell, serveHttp1, serveHttp2, refuse } = options;
   const sockets = new Set<Socket>();
-  const undecided = new Set<Socket>();
+  const undecided = new IdleConnections();
+  const handshakes = new PendingHandshakes();
 
   function tell(socket: Socket): void {
     undecided.add(socket);
-    socket.once("close", () => undecided.delete(socket));
     detectProtocol(socket, (protocol, sniffed) => {
-      undecided.delete(socket);
+      undecided.forget(socket);
       if (protocol === "h2") serveHttp2(sniffed);
       else serveHttp1(sniffed);
     });
@@ -54,6 +57,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
   function createTls(given: ListenerTls): Server {
     const tlsOptions = { ...socketOptions, ...tlsServerOptions(given), ALPNProtocols: ["h2", "http/1.1"] };
     const secure = tls.createServer(tlsOptions, (socket) => {
+      handshakes.ended(socket);
       requireClientName(socket, given);
       if (socket.destroyed) return;
       if (socket.alpnProtocol === "h2") serveHttp2(socket);
@@ -86,13 +90,17 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
     track(socket);
     limit?.count(socket);
     if (secure === undefined) serveFirst(socket);
-    else giveSocket(secure, socket);
+    else {
+      handshakes.begun(socket);
+      giveSocket(secure, socket);
+    }
   });
   return {
     server,
     tell,
-    dropUndecided() {
-      for (const socket of undecided) socket.destroy();
+    closeIdle(since) {
+      undecided.close(since);
+      handshakes.close(since);
     },
     destroy() {
       for (const socket of sockets) socket.destroy();

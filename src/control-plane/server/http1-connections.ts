@@ -1,8 +1,10 @@
 import http from "node:http";
 import type { Socket } from "node:net";
 import type { Fault } from "../../base/fault.ts";
+import type { IdleSince } from "../../base/http/drain-listener.ts";
 import { endSocket } from "../../base/http/end-socket.ts";
 import { createFramingGuard, guardExpectations } from "../../base/http/framing-guard.ts";
+import { IdleConnections } from "../../base/http/idle-connections.ts";
 import { faultOfParser, isGone, rawAnswer } from "../../base/http/malformed.ts";
 import { startInjection } from "../../base/node/injected-sockets.ts";
 import type { NodeRequest } from "./calls.ts";
@@ -13,8 +15,8 @@ export interface Http1Connections {
   serve(socket: Socket): void;
   /** Closes each connection after its next response. */
   leave(): void;
-  /** Closes connections without a request at once, and the others after their response. */
-  drain(): void;
+  closeIdle(since: IdleSince): void;
+  destroy(): void;
 }
 
 interface Http1Options {
@@ -26,23 +28,21 @@ interface Http1Options {
 
 export function createHttp1Connections({ maxHeadBytes, handle, refuse }: Http1Options): Http1Connections {
   let leaving = false;
-  let draining = false;
-  const open = new Set<Socket>();
-  /** Connections with a pending request. */
-  const busy = new Set<Socket>();
+  const idle = new IdleConnections();
 
   const isFramed = createFramingGuard((fault, socket) => refuse(fault, peerOf(socket)));
 
   const server = http.createServer(
     { maxHeaderSize: maxHeadBytes, headersTimeout: 10_000, requestTimeout: 0, connectionsCheckingInterval: 1_000 },
     (request, response) => {
-      if (!isFramed(request, response)) return;
+      const { socket } = request;
+      if (!isFramed(request, response)) {
+        idle.forget(socket);
+        return;
+      }
       if (leaving) response.setHeader("connection", "close");
-      busy.add(request.socket);
-      response.once("close", () => {
-        busy.delete(request.socket);
-        if (draining) request.socket.destroySoon();
-      });
+      idle.begun(socket);
+      response.once("close", () => idle.answered(socket));
       handle(request, response);
     },
   );
@@ -56,6 +56,7 @@ export function createHttp1Connections({ maxHeadBytes, handle, refuse }: Http1Op
       socket.destroy();
       return;
     }
+    idle.forget(socket as Socket);
     const fault = faultOfParser(error);
     refuse(fault, peerOf(socket as Socket));
     endSocket(socket, rawAnswer(fault));
@@ -63,19 +64,15 @@ export function createHttp1Connections({ maxHeadBytes, handle, refuse }: Http1Op
 
   return {
     serve(socket) {
-      open.add(socket);
-      socket.once("close", () => open.delete(socket));
+      idle.add(socket);
       inject(socket);
     },
     leave() {
       leaving = true;
     },
-    drain() {
-      leaving = true;
-      draining = true;
-      server.close();
-      for (const socket of open) if (!busy.has(socket)) socket.destroy();
-    },
+    closeIdle: (since) => idle.close(since),
+    // Until then, it ends heads that take too long.
+    destroy: () => void server.close(),
   };
 }
 

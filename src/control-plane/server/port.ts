@@ -2,6 +2,7 @@ import type { Server } from "node:net";
 import { Fault } from "../../base/fault.ts";
 import type { ConnectionLimit } from "../../base/http/connection-limit.ts";
 import type { DoorGuard } from "../../base/http/door-guard.ts";
+import { drainListener } from "../../base/http/drain-listener.ts";
 import { errorBody } from "../../base/http/error-body.ts";
 import { createHttp2Sessions } from "../../base/http/http2-sessions.ts";
 import type { ListenerTls } from "../../base/http/listener.ts";
@@ -109,6 +110,13 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       refuse(fault, { message: "a client did not complete the TLS handshake", peer: peerOf(socket) }),
   });
   const { server } = both;
+
+  function destroy(): void {
+    sessions.destroy();
+    http1.destroy();
+    both.destroy();
+  }
+
   return {
     server,
     leave() {
@@ -119,17 +127,15 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       calls = createCalls({ ...handlers, maxMessageBytes, stallMs, world });
     },
     async drain() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      http1.drain();
+      http1.leave();
       sessions.drain();
-      both.dropUndecided();
-      await closed;
-      sessions.destroy();
+      await drainListener(server, (since) => {
+        both.closeIdle(since);
+        http1.closeIdle(since);
+      });
+      destroy();
     },
-    destroy() {
-      sessions.destroy();
-      both.destroy();
-    },
+    destroy,
   };
 }
 

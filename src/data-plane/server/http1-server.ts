@@ -1,7 +1,9 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Fault } from "../../base/fault.ts";
+import type { IdleSince } from "../../base/http/drain-listener.ts";
 import { mistakeInHttp1 } from "../../base/http/framing.ts";
+import { IdleConnections } from "../../base/http/idle-connections.ts";
 import { faultOfParser, isGone } from "../../base/http/malformed.ts";
 import { startInjection } from "../../base/node/injected-sockets.ts";
 import { wantsWebSocket } from "../proxy/websocket/upgrade.ts";
@@ -17,9 +19,8 @@ export interface Http1Server {
   serve(socket: Socket): void;
   /** Answers bytes that are no request, by the code of Node's parser. */
   refuse(socket: Socket, code: string): void;
-  /** Closes connections that are idle, or have sent no request yet. */
-  drain(): void;
-  closeIdle(): void;
+  closeIdle(since: IdleSince): void;
+  destroy(): void;
 }
 
 export interface Http1ServerOptions {
@@ -61,13 +62,14 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
   const inject = startInjection(server);
   // Latchkey counts headers and answers 431: Node would drop headers silently.
   server.maxHeadersCount = 0;
-  /** Connections that have not sent a request yet. */
-  const silent = new Set<Socket>();
+  const idle = new IdleConnections();
   const countSlow = options.hasFastPath ? createSlowCount(sockets) : undefined;
 
   function begin(request: IncomingMessage, response: ServerResponse, proceed: () => void): void {
-    silent.delete(request.socket);
     if (!sockets.begin(response)) return;
+    const { socket } = request;
+    idle.begun(socket);
+    response.once("close", () => idle.answered(socket));
     if (isLeaving()) response.shouldKeepAlive = false;
     else countSlow?.(response);
     onRequest({ request, response, proceed });
@@ -85,12 +87,12 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
     answers.fault({ request, response }, fault);
   });
   server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
-    silent.delete(socket);
+    idle.forget(socket);
     const response = sockets.responseOver(socket, request);
     if (response !== undefined) upgradeFor(request)?.({ request, response, socket, early });
   });
   server.on("connect", (request: IncomingMessage, socket: Socket, early: Buffer) => {
-    silent.delete(socket);
+    idle.forget(socket);
     if (options.onConnect !== undefined) {
       if (sockets.isEnding(socket)) socket.destroy();
       else options.onConnect({ request, socket, early });
@@ -108,6 +110,7 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
       socket.destroy();
       return;
     }
+    idle.forget(socket as Socket);
     // The connection already has its last response.
     if (sockets.isEnding(socket)) return;
     sockets.end(socket);
@@ -120,18 +123,13 @@ export function createHttp1Server(options: Http1ServerOptions): Http1Server {
 
   return {
     serve(socket) {
-      silent.add(socket);
-      socket.once("close", () => silent.delete(socket));
+      idle.add(socket);
       inject(socket);
     },
     refuse: (socket, code) => void server.emit("clientError", Object.assign(new Error(code), { code }), socket),
-    drain() {
-      server.close();
-      server.closeIdleConnections();
-      // Clients open spare connections: Node does not count a connection without requests as idle.
-      for (const socket of silent) socket.destroy();
-    },
-    closeIdle: () => server.closeIdleConnections(),
+    closeIdle: (since) => idle.close(since),
+    // Until then, it ends heads and requests that take too long.
+    destroy: () => void server.close(),
   };
 }
 

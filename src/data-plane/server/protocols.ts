@@ -1,5 +1,6 @@
 import type { Server, Socket } from "node:net";
 import type { ConnectionLimit } from "../../base/http/connection-limit.ts";
+import { drainListener } from "../../base/http/drain-listener.ts";
 import type { ListenerTls } from "../../base/http/listener.ts";
 import { createTwoProtocols } from "../../base/http/two-protocols.ts";
 import type { Metrics } from "../../base/metrics/metrics.ts";
@@ -33,9 +34,6 @@ interface DoorProtocolsOptions extends Omit<Http1ServerOptions, "hasFastPath"> {
   readonly sharesReads: boolean;
   readonly metrics: Pick<Metrics, "proxyHandedOver">;
 }
-
-/** Node closes connections that are idle at `close`; this repeats it for those that become idle later. */
-const closeIdleEveryMs = 100;
 
 /** Checks the names of options in spreads, which types do not check by themselves. */
 type PortOptions = Partial<Parameters<typeof createTwoProtocols>[0]>;
@@ -77,6 +75,13 @@ export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocol
     },
   });
 
+  function destroy(): void {
+    streams.destroy();
+    fastPath?.destroy();
+    http1.destroy();
+    both.destroy();
+  }
+
   return {
     server: both.server,
     serve(secure, isHttp2) {
@@ -89,21 +94,15 @@ export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocol
       streams.leave();
     },
     async drain() {
-      const closed = new Promise<void>((resolve) => both.server.close(() => resolve()));
-      fastPath?.drain();
+      fastPath?.leave();
       streams.drain();
-      both.dropUndecided();
-      http1.drain();
-      // Responses that began before the drain did not announce the close.
-      const sweep = setInterval(http1.closeIdle, closeIdleEveryMs);
-      await closed;
-      clearInterval(sweep);
-      streams.destroy();
+      await drainListener(both.server, (since) => {
+        both.closeIdle(since);
+        fastPath?.closeIdle(since);
+        http1.closeIdle(since);
+      });
+      destroy();
     },
-    destroy() {
-      streams.destroy();
-      fastPath?.destroy();
-      both.destroy();
-    },
+    destroy,
   };
 }

@@ -19,9 +19,7 @@ export interface ClientConnectionOwner<C> {
   closed(connection: C): void;
   /** Set when every response that begins must close its connection. */
   readonly isLeaving: boolean;
-  /** Set when every response that ends must close its connection. */
-  readonly isDraining: boolean;
-  /** Monotonic clock, at most one second behind. */
+  /** Monotonic clock, at most one second behind; exact while the listener is leaving. */
   readonly nowMs: number;
 }
 

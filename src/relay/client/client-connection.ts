@@ -29,9 +29,8 @@ const states = { waiting: 0, asking: 1, carrying: 2, ending: 3, handedOver: 4 } 
 const collectYoung = createYoungCollection();
 
 /**
- * A client's connection without `node:http`. Accepts the ordinary requests of the connection, one at a time and in
- * order, and is the client side of each. A class: there are as many instances as clients, and no request may cost a
- * closure.
+ * A client's connection without `node:http`. Accepts its ordinary requests one at a time, in order, and is the client
+ * side of each. A class: there are as many instances as clients, and no request may cost a closure.
  */
 export class ClientConnection extends ClientResponse implements ClientSide, SocketReader, BatchMember {
   readonly #owner: ClientConnectionOwner<ClientConnection>;
@@ -168,9 +167,10 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     }
   }
 
-  /** Closes the connection, unless bytes have been received. */
-  endIfIdle(): void {
-    if (this.#state === states.waiting && this.#unread === undefined) this.#sayNoMore();
+  /** Closes a connection that has had no request since then. One that has carried none counts from its opening. */
+  endIfIdle(openedMs: number, answeredMs: number): void {
+    const isIdle = this.#state === states.waiting && this.#unread === undefined;
+    if (isIdle && this.#since <= (this.#hasAsked ? answeredMs : openedMs)) this.#sayNoMore();
   }
 
   destroy(): void {
@@ -309,7 +309,7 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
       this.socket.resume();
       const cut = setTimeout(() => this.socket.destroy(), cutAfterMs);
       this.socket.once("close", () => clearTimeout(cut));
-    } else if (this.closes || this.#owner.isDraining) {
+    } else if (this.closes) {
       this.#end();
       this.#sayNoMore();
     } else {

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import type { IdleSince } from "../../base/http/drain-listener.ts";
 import { onBeat } from "../../base/loop/beat.ts";
 import { finishTick } from "../batching.ts";
 import { ClientConnection } from "./client-connection.ts";
@@ -9,8 +10,8 @@ export interface Clients {
   open(socket: Socket): void;
   /** From now on every response that begins closes its connection. */
   leave(): void;
-  /** Closes idle connections; busy ones close after their request. */
-  drain(): void;
+  /** Closes connections that have had no request since then. */
+  closeIdle(since: IdleSince): void;
   destroy(): void;
 }
 
@@ -23,6 +24,8 @@ const sweepEveryMs = 1_000;
 
 export function createClients({ take, handOver, refuse }: ClientsOptions): Clients {
   const connections = new Set<ClientConnection>();
+  /** Read once a second; exact from a stop on, when it decides which new connection is still to be read. */
+  let beatMs = performance.now();
   const owner = {
     take,
     refuse,
@@ -32,19 +35,19 @@ export function createClients({ take, handOver, refuse }: ClientsOptions): Clien
     },
     closed: (connection: ClientConnection) => void connections.delete(connection),
     isLeaving: false,
-    isDraining: false,
-    nowMs: performance.now(),
+    get nowMs() {
+      return owner.isLeaving ? performance.now() : beatMs;
+    },
   };
   /** Bytes that arrived while the process was frozen are read before the connection can be found too late. */
   const stopSweeping = onBeat(sweepEveryMs, () => {
-    owner.nowMs = performance.now();
+    beatMs = performance.now();
     setImmediate(sweep);
   });
 
   function sweep(): void {
     finishTick();
-    for (const connection of connections) connection.sweep(owner.nowMs);
-    if (owner.isDraining && connections.size === 0) stopSweeping();
+    for (const connection of connections) connection.sweep(beatMs);
   }
 
   return {
@@ -52,11 +55,9 @@ export function createClients({ take, handOver, refuse }: ClientsOptions): Clien
     leave() {
       owner.isLeaving = true;
     },
-    drain() {
+    closeIdle({ openedMs, answeredMs }) {
       finishTick();
-      owner.isLeaving = true;
-      owner.isDraining = true;
-      for (const connection of connections) connection.endIfIdle();
+      for (const connection of connections) connection.endIfIdle(openedMs, answeredMs);
     },
     destroy() {
       stopSweeping();

@@ -15,7 +15,6 @@ async function handedOver(take: Take): Promise<string> {
     refuse: (socket) => socket.destroy(),
     closed() {},
     isLeaving: false,
-    isDraining: false,
     nowMs: 0,
   };
   const server = createServer((socket) => void new ClientConnection(socket, owner)).listen(0, "127.0.0.1");
