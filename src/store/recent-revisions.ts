@@ -21,6 +21,12 @@ export function createRecentRevisions(): RecentRevisions {
   return {
     of: (key) => younger.get(key) ?? older.get(key),
     changed(changes, revision) {
+      // A bulk import: to look for each key would cost more than to read again.
+      if (changes.length > kept) {
+        younger = new Map();
+        older = new Map();
+        return;
+      }
       for (const { key, value, expect } of changes) {
         if (expect === undefined && !younger.has(key) && !older.has(key)) continue;
         younger.set(key, value === undefined ? 0 : revision);

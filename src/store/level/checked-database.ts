@@ -1,7 +1,7 @@
 import type { Log } from "../../base/log.ts";
 import type { Change, Commit, Entry, SnapshotContent } from "../contract.ts";
 import { type Database, openDatabase } from "./database.ts";
-import { encode, headerBytes } from "./frame.ts";
+import { encode, encodeInPassing, headerBytes } from "./frame.ts";
 import type { LastRevision } from "./last-revision.ts";
 import { headKey, headOf } from "./ledger.ts";
 import { checkedLedger, fillingKey } from "./open.ts";
@@ -62,7 +62,7 @@ export async function checkDatabase({
       for (const { revision: at, changes } of commits) {
         for (const { key, value } of changes) {
           if (value === undefined) batch.del(key);
-          else batch.put(key, encode({ key, value, revision: at }));
+          else batch.put(key, encodeInPassing({ key, value, revision: at }));
         }
       }
       for (const entry of [line, head]) batch.put(entry.key, encode(entry));

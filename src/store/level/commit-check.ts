@@ -1,7 +1,7 @@
 import { type CommitRequest, emptiesOf, expectationsOf } from "../commit-queue.ts";
 import { type Change, type Commit, StaleWrite, StoreDamaged } from "../contract.ts";
 import { createRecentRevisions } from "../recent-revisions.ts";
-import { createAbsentKeys } from "./absent-keys.ts";
+import type { AbsentKeys } from "./absent-keys.ts";
 import type { CheckedDatabase } from "./checked-database.ts";
 import type { Database } from "./database.ts";
 import { decode } from "./frame.ts";
@@ -31,9 +31,13 @@ export interface AcceptedCommit extends Commit {
  */
 const maxSyncReads = 256;
 
-export function createCommitCheck(database: Pick<CheckedDatabase, "db" | "revision">): CommitCheck {
+interface CommitCheckOptions {
+  readonly database: Pick<CheckedDatabase, "db" | "revision">;
+  readonly absent: AbsentKeys;
+}
+
+export function createCommitCheck({ database, absent }: CommitCheckOptions): CommitCheck {
   const recent = createRecentRevisions();
-  const absent = createAbsentKeys(database);
   /** The revision after the last accepted commit. */
   let expected = database.revision;
 

@@ -16,11 +16,35 @@ const firstHeaderBytes = 7;
 
 export function encode({ key, value, revision }: Entry): Uint8Array {
   const bytes = Buffer.allocUnsafe(headerBytes + value.length);
+  write(bytes, { key, value, revision });
+  return bytes;
+}
+
+/** Encodes values that are copied before the next one is encoded: most of them need no memory. */
+export function encodeInPassing(entry: Entry): Uint8Array {
+  const length = headerBytes + entry.value.length;
+  if (length > passing.length) return encode(entry);
+  write(passing, entry);
+  const view = passingViews[length] ?? passing.subarray(0, length);
+  passingViews[length] = view;
+  return view;
+}
+
+const passing = Buffer.allocUnsafeSlow(1_024);
+const passingViews: (Uint8Array | undefined)[] = Array.from({ length: passing.length + 1 });
+
+function write(bytes: Buffer, { key, value, revision }: Entry): void {
   bytes[0] = format;
   bytes.writeUIntBE(revision, revisionAt, 6);
   bytes.set(value, headerBytes);
-  bytes.writeUInt32BE(checksum(key, bytes), checksumAt);
-  return bytes;
+  bytes.writeUInt32BE(crc32(value, crc32(key, headOf(revision, bytes))), checksumAt);
+}
+
+/** The values of a commit begin alike. */
+let lastHead = { revision: -1, checksum: 0 };
+function headOf(revision: number, bytes: Buffer): number {
+  if (lastHead.revision !== revision) lastHead = { revision, checksum: crc32(bytes.subarray(0, checksumAt)) };
+  return lastHead.checksum;
 }
 
 /** Throws `StoreDamaged`. */

@@ -2,6 +2,7 @@ import type { Metrics } from "../../base/metrics/metrics.ts";
 import type { CommitOutcome, CommitRequest } from "../commit-queue.ts";
 import type { StaleWrite } from "../contract.ts";
 import type { History } from "../history.ts";
+import type { AbsentKeys } from "./absent-keys.ts";
 import { type CheckedDatabase, storedBytesOf } from "./checked-database.ts";
 import { type AcceptedCommit, createCommitCheck } from "./commit-check.ts";
 import type { DiskSpace } from "./disk-space.ts";
@@ -10,6 +11,7 @@ import type { Refusals } from "./refusals.ts";
 
 interface GroupWriterOptions {
   readonly database: CheckedDatabase;
+  readonly absent: AbsentKeys;
   readonly disk: DiskSpace;
   readonly refusals: Refusals;
   readonly recovery: Recovery;
@@ -18,8 +20,9 @@ interface GroupWriterOptions {
 }
 
 /** Returns the function that checks a group of commits, writes the accepted ones, and reports them to watchers. */
-export function createGroupWriter({ database, disk, refusals, recovery, history, metrics }: GroupWriterOptions) {
-  const commitCheck = createCommitCheck(database);
+export function createGroupWriter(options: GroupWriterOptions) {
+  const { database, absent, disk, refusals, recovery, history, metrics } = options;
+  const commitCheck = createCommitCheck({ database, absent });
 
   async function write(commits: readonly AcceptedCommit[]): Promise<void> {
     const bytes = storedBytesOf(commits);

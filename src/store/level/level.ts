@@ -4,6 +4,7 @@ import type { Metrics } from "../../base/metrics/metrics.ts";
 import { createCommitQueue } from "../commit-queue.ts";
 import { type Backend, StoreUnavailable, StoreUsed } from "../contract.ts";
 import { createStoreHistory } from "../history.ts";
+import { createAbsentKeys } from "./absent-keys.ts";
 import { type CheckedDatabase, checkDatabase } from "./checked-database.ts";
 import { level0Tables } from "./database.ts";
 import { createDiscard } from "./discard.ts";
@@ -39,14 +40,16 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
   });
   const markerFile = createMarkerFile(folder, marker);
   let isClosed = false;
+  const requireOpen = () => requireThat(!isClosed);
   const history = createStoreHistory({ revision: database.revision, log, metrics });
   const queue = createCommitQueue({ metrics, write: (group) => writeGroup(group) });
   const refusals = createRefusals({ queue, metrics });
   const recovery = createRecovery({ folder, database, refusals, history, log });
   const disk = await watchDiskSpace({ folder, refusals, log, metrics });
   const files = createOpenFiles({ folder, log });
-  const writeGroup = createGroupWriter({ database, disk, refusals, recovery, history, metrics });
-  const reads = createLevelReads({ folder, database, requireOpen, reopened: () => recovery.reopening });
+  const absent = createAbsentKeys(database);
+  const writeGroup = createGroupWriter({ database, absent, disk, refusals, recovery, history, metrics });
+  const reads = createLevelReads({ folder, database, absent, requireOpen, reopened: () => recovery.reopening });
   const stopChecking = checkRegularly({ database, refusals, checks: [checkDisk, syncTail, files.check] });
   metrics.storeRevision.set(database.revision);
   await checkDisk();
@@ -63,10 +66,6 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
     } catch (err) {
       log.warn("could not sync the file with the last revision; will retry", { err });
     }
-  }
-
-  function requireOpen(): void {
-    if (isClosed) throw new StoreUnavailable("the store is closed");
   }
 
   return {
@@ -86,7 +85,7 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
       requireOpen();
       if (database.revision > 0 || queue.length > 0) throw new StoreUsed("the store is not empty");
       refusals.set("moved", new StoreUnavailable("the store is being filled"));
-      await database.fill(content, disk.require);
+      await database.fill(content, disk.require).finally(absent.clear);
       history.lose(database.revision);
       refusals.set("moved", undefined);
     },
@@ -127,6 +126,10 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
       await lock.release();
     },
   };
+}
+
+function requireThat(isOpen: boolean): void {
+  if (!isOpen) throw new StoreUnavailable("the store is closed");
 }
 
 interface RegularCheck {

@@ -10,6 +10,7 @@ import {
   StoreUnavailable,
 } from "../contract.ts";
 import { after } from "../keys.ts";
+import type { AbsentKeys } from "./absent-keys.ts";
 import type { CheckedDatabase } from "./checked-database.ts";
 import { type Database, damagedAmongLive } from "./database.ts";
 import { decode } from "./frame.ts";
@@ -28,6 +29,7 @@ export interface LevelReads {
 interface LevelReadsOptions {
   readonly folder: string;
   readonly database: Pick<CheckedDatabase, "db">;
+  readonly absent: Pick<AbsentKeys, "isAbsent">;
   /** Throws `StoreUnavailable` once the store is closed. */
   readonly requireOpen: () => void;
   /** Resolves once the database is not being reopened; rejects if reopening failed. */
@@ -40,7 +42,8 @@ const pageBytes = 256 * 1024;
 /** The first possible key of a caller. */
 const firstKey = "\x01";
 
-export function createLevelReads({ folder, database, requireOpen, reopened }: LevelReadsOptions): LevelReads {
+export function createLevelReads(options: LevelReadsOptions): LevelReads {
+  const { folder, database, absent, requireOpen, reopened } = options;
   async function reading<T>(read: (from: Database) => Promise<T>): Promise<T> {
     requireOpen();
     try {
@@ -57,9 +60,14 @@ export function createLevelReads({ folder, database, requireOpen, reopened }: Le
       return value === undefined ? undefined : decode(key, value);
     },
     async getMany(keys) {
-      const values = await reading((from) => from.getMany([...keys]));
-      return keys.map((key, i) => {
-        const value = values[i];
+      // An import asks for thousands of new connections: those need no read.
+      const asked = keys.filter((key) => !absent.isAbsent(key));
+      const values = await reading((from) => (asked.length === 0 ? Promise.resolve([]) : from.getMany(asked)));
+      let at = 0;
+      return keys.map((key) => {
+        if (asked[at] !== key) return undefined;
+        const value = values[at];
+        at += 1;
         return value === undefined ? undefined : decode(key, value);
       });
     },

@@ -37,7 +37,12 @@ export function createSharedReads(getMany: GetMany): GetMany {
   }
 
   async function answer(group: readonly QueuedRead[], keys: ReadonlySet<string>): Promise<void> {
+    const [only] = group;
     try {
+      if (group.length === 1 && only !== undefined && keys.size === only.keys.length) {
+        only.resolve(await getMany(only.keys));
+        return;
+      }
       const asked = [...keys];
       const found = await getMany(asked);
       const entries = new Map(asked.map((key, i) => [key, found[i]]));

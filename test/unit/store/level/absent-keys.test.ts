@@ -75,6 +75,8 @@ it("refuses a key that exists, before and after its space has a filter, and afte
     expect(await commitEach(store, keysOf(`mark\0${known.length}`, 2 * misses))).toBe(0);
     expect(await commitEach(store, second)).toBe(known.length === 0 ? 0 : second.length);
     expect(await commitEach(store, [...second, ...first])).toBe(first.length + second.length);
+    const [gone, ...found] = await store.getMany(["mark\0never written", ...second, ...first]);
+    expect([gone, found.every((entry) => entry !== undefined)]).toEqual([undefined, true]);
     await store.close();
   }
 });
@@ -82,7 +84,7 @@ it("refuses a key that exists, before and after its space has a filter, and afte
 it("forgets its filter when something was written past the check of commits", async () => {
   const db = await databaseWith([]);
   const state = { db, revision: 7 };
-  const { check } = createCommitCheck(state);
+  const { check } = createCommitCheck({ database: state, absent: createAbsentKeys(state) });
   const expectNew = async (key: string) => (await check([{ changes: [{ key, value, expect: 0 }], conditions: [] }]))[0];
   for (const key of keysOf("mark\0a", misses)) {
     await expectNew(key);
