@@ -1,5 +1,6 @@
 /**
- * Generates an encoder for each message that is stored with every notification, connection, record and use. Its bytes
+ * Generates an encoder for each message that is stored with every notification, connection, record and use, and for the
+ * answers of imports. Its bytes
  * equal those of `toBinary`, which is slower because it reads the message's descriptor for each field.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -7,7 +8,7 @@ import { dirname, join } from "node:path";
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence as Presence } from "@bufbuild/protobuf/wkt";
 import { file_latchkey_stored_v1_stored as file } from "../src/gen/latchkey/stored/v1/stored_pb.ts";
-import { ConnectionSchema } from "../src/gen/latchkey/v1/connection_pb.ts";
+import { ConnectionSchema, StreamImportConnectionsResponseSchema } from "../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../src/gen/latchkey/v1/credentials_pb.ts";
 import { AuditEventSchema } from "../src/gen/latchkey/v1/log_pb.ts";
 import { root } from "./steps.ts";
@@ -24,9 +25,9 @@ const names = [
 ];
 const stored = [
   ...file.messages.filter(({ name }) => names.includes(name)),
-  ...[ConnectionSchema, CredentialsSchema, AuditEventSchema],
+  ...[ConnectionSchema, CredentialsSchema, AuditEventSchema, StreamImportConnectionsResponseSchema],
 ];
-if (stored.length < names.length + 3) throw new Error("stored.proto lacks a message of the list above");
+if (stored.length < names.length + 4) throw new Error("stored.proto lacks a message of the list above");
 const home = "src/gen/latchkey/stored/v1";
 
 /** By scalar type: the writer's method, the wire type, and the test for a value that is not the default. */

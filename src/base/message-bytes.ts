@@ -16,10 +16,31 @@ export function bytesFor<S extends DescMessage>(schema: S): (message: MessageSha
   };
 }
 
+/**
+ * Returns the encoder of a stream's messages that are sent together: each in an envelope as gRPC and Connect use it,
+ * with flags (none) and its length.
+ */
+export function envelopesFor<S extends DescMessage>(schema: S): (messages: Iterable<MessageShape<S>>) => Uint8Array {
+  const written: Readonly<Record<string, unknown>> = messageWriters;
+  const write = written[schema.typeName] as ((to: MessageWriter, message: MessageShape<S>) => void) | undefined;
+  if (write === undefined) throw new Error(`${schema.typeName} has no generated encoder`);
+  return (messages) => {
+    page.at = 0;
+    for (const message of messages) {
+      const from = page.beginEnvelope();
+      write(page, message);
+      page.endEnvelope(from);
+    }
+    return page.taken();
+  };
+}
+
 /** A larger buffer is freed after its message was copied. */
 const pageBytes = 64 * 1024;
 /** Length of a 64-bit varint. */
 const mostVarintBytes = 10;
+/** Flags, and the length of the message. */
+const envelopeHeadBytes = 5;
 /** Up to this length, checking each character is faster than a call of the UTF-8 encoder. */
 const shortChars = 40;
 /** A UTF-16 unit has at most three UTF-8 bytes. */
@@ -108,6 +129,17 @@ class BufferPage implements MessageWriter {
     this.at = from - 1;
     this.#varint(length);
     this.at += length;
+  }
+
+  beginEnvelope(): number {
+    this.#makeRoom(envelopeHeadBytes);
+    this.at += envelopeHeadBytes;
+    return this.at;
+  }
+
+  endEnvelope(from: number): void {
+    this.#bytes[from - envelopeHeadBytes] = 0;
+    this.#bytes.writeUInt32BE(this.at - from, from - envelopeHeadBytes + 1);
   }
 
   unknown(fields: Parameters<MessageWriter["unknown"]>[0]): void {

@@ -63,14 +63,14 @@ export function createCalls(options: CallsOptions): Calls {
       return gate(context);
     },
     interceptors: [...interceptors],
-    readMaxBytes: maxMessageBytes,
     // No Brotli: at zlib's default quality, a page of a megabyte would occupy for seconds one of the four threads that
     // the store needs.
     acceptCompression: [compressionGzip],
     // Unknown fields are a mistake of the caller, so they are refused.
     jsonOptions: { ignoreUnknownFields: false },
   };
-  const handlers = createMethodHandlers(routes, () => createConnectRouter(routerOptions));
+  const createRouter = (readMaxBytes: number) => createConnectRouter({ ...routerOptions, readMaxBytes });
+  const handlers = createMethodHandlers({ routes, createRouter, maxMessageBytes });
 
   async function answer(handler: UniversalHandler, request: NodeRequest, response: NodeResponse): Promise<void> {
     // Write errors are handled where the write is awaited.
@@ -91,7 +91,7 @@ export function createCalls(options: CallsOptions): Calls {
     const handler = handlers.of(path);
     const fault = handler === undefined ? noSuchMethod(path, handlers.paths) : mismatch(handler, request);
     if (handler === undefined || fault !== undefined) return fault;
-    answer(handler, request, response).catch((err: unknown) => {
+    answer(handlers.inBulk(path, request.headers) ?? handler, request, response).catch((err: unknown) => {
       world.metrics.unhandled.inc();
       world.log.error("a call could not be answered", { method: path, err });
       response.destroy();

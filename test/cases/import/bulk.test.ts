@@ -1,6 +1,13 @@
+import { once } from "node:events";
+import { connect, type IncomingHttpHeaders } from "node:http2";
 import { create } from "@bufbuild/protobuf";
-import { createClient } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
+import { Code, createClient, type Interceptor } from "@connectrpc/connect";
+import {
+  compressionGzip,
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+} from "@connectrpc/connect-node";
 import { expect, it } from "vitest";
 import {
   type ConnectionImport,
@@ -126,6 +133,79 @@ it("I02 applies the last of two items with one id, also when they are in batches
   expect(new Set(rounds.map((metadata) => (metadata as { round: number }).round))).toEqual(new Set([4]));
 });
 
+const withKey: Interceptor = (next) => (request) => {
+  request.header.set("authorization", `Bearer ${adminKey}`);
+  return next(request);
+};
+
+const gzip = { sendCompression: compressionGzip, acceptCompression: [compressionGzip], compressMinBytes: 1 };
+
+it("takes a stream in each protocol, in binary and JSON, compressed or not, with the same results", async () => {
+  const base = { baseUrl: running().control, httpVersion: "2" as const, interceptors: [withKey] };
+  const transports = {
+    grpc: createGrpcTransport(base),
+    gzip: createGrpcTransport({ ...base, ...gzip }),
+    web: createGrpcWebTransport(base),
+    connect: createConnectTransport({ ...base, useBinaryFormat: true }),
+    "connect-gzip": createConnectTransport({ ...base, ...gzip, useBinaryFormat: true }),
+    json: createConnectTransport({ ...base, useBinaryFormat: false }),
+  };
+  for (const [name, transport] of Object.entries(transports)) {
+    const large = item(`${name}-large`);
+    large.metadata = { text: "é".repeat(20_000) };
+    const items = [item(`${name}-first`), create(ConnectionImportSchema), item("../x"), large, item(`${name}-last`)];
+    const results: StreamImportConnectionsResponse[] = [];
+    for await (const one of createClient(ConnectionService, transport).streamImportConnections(requests(items))) {
+      results.push(one);
+    }
+    expect(
+      results.map(({ index, result }) => [index, result?.ref?.id, result?.problem?.code ?? result?.created]),
+    ).toEqual([
+      [0n, `${name}-first`, true],
+      [1n, "", "invalid_body"],
+      [2n, "../x", "invalid_body"],
+      [3n, `${name}-large`, true],
+      [4n, `${name}-last`, true],
+    ]);
+    const stored = await running().rest("GET", `/connections/${name}-large?provider_config_key=keyed`);
+    expect(stored.body.metadata).toEqual(large.metadata);
+  }
+});
+
+it.each<readonly [string, readonly Uint8Array[], Code]>([
+  ["is larger than allowed", [Uint8Array.of(0, 0x7f, 0, 0, 0), new Uint8Array(100)], Code.ResourceExhausted],
+  ["is not whole at the end", [Uint8Array.of(0, 0, 0, 0, 9, 1, 2)], Code.InvalidArgument],
+  ["does not parse", [Uint8Array.of(0, 0, 0, 0, 2, 0x0a, 99)], Code.InvalidArgument],
+  ["is compressed in no agreed way", [Uint8Array.of(1, 0, 0, 0, 1, 7)], Code.Internal],
+])("ends a stream with an error whose message %s", async (_name, parts, code) => {
+  const answer = await grpcAnswer(parts);
+  expect({ status: answer["grpc-status"], named: answer["latchkey-error"] !== undefined }).toEqual({
+    status: String(code),
+    named: true,
+  });
+});
+
+/** Sends a body to the method, and returns the head and the trailers of the answer. */
+async function grpcAnswer(parts: readonly Uint8Array[]): Promise<IncomingHttpHeaders> {
+  const session = connect(running().control);
+  const call = session.request({
+    ":method": "POST",
+    ":path": `/${ConnectionService.typeName}/StreamImportConnections`,
+    "content-type": "application/grpc",
+    te: "trailers",
+    authorization: `Bearer ${adminKey}`,
+  });
+  const found: IncomingHttpHeaders = {};
+  call.on("response", (head) => Object.assign(found, head));
+  call.on("trailers", (trailers) => Object.assign(found, trailers));
+  for (const part of parts) call.write(part);
+  call.end();
+  call.resume();
+  await once(call, "close");
+  session.close();
+  return found;
+}
+
 const post = (connection_id: string, credentials: object) =>
   running().rest("POST", "/connections", {
     body: { provider_config_key: "calendar", connection_id, credentials: { type: "OAUTH2", ...credentials } },
@@ -204,12 +284,7 @@ it("I05 reaches the same result after a kill in mid-import and a repeat", async 
   const importInto = (server: Running, onResult: (count: number) => void) => {
     const transport = createGrpcTransport({
       baseUrl: server.address("control"),
-      interceptors: [
-        (next) => (request) => {
-          request.header.set("authorization", `Bearer ${adminKey}`);
-          return next(request);
-        },
-      ],
+      interceptors: [withKey],
     });
     return (async () => {
       const done: string[] = [];

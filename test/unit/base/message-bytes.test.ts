@@ -16,14 +16,14 @@ import {
   StoredRecordSchema,
 } from "../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { messageWriters } from "../../../src/gen/latchkey/stored/v1/stored_writers.ts";
-import { ConnectionSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { ConnectionSchema, StreamImportConnectionsResponseSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../../src/gen/latchkey/v1/credentials_pb.ts";
 import { AuditEventSchema } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { below, seeded } from "../../support/runner/seeded.ts";
 
 const schemas = [
   ...file_latchkey_stored_v1_stored.messages.filter(({ typeName }) => typeName in messageWriters),
-  ...[ConnectionSchema, CredentialsSchema, AuditEventSchema],
+  ...[ConnectionSchema, CredentialsSchema, AuditEventSchema, StreamImportConnectionsResponseSchema],
 ];
 
 const texts = ["", "a", "é", "🦊", "\ud800", "x\udfffy", "\0", "ada@example.com"];

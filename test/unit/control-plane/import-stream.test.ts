@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { overlapping } from "../../../src/control-plane/services/import-stream.ts";
+import { overlapping } from "../../../src/control-plane/services/imports/import-stream.ts";
 
 async function* each<T>(...values: readonly T[]) {
   yield* values;
@@ -14,9 +14,13 @@ async function* endless<T>(...values: readonly T[]): AsyncGenerator<T> {
 it("starts a batch while the one before is imported, two at most, and yields results in order", async () => {
   const finish = new Map<string, () => void>();
   const started: (readonly [string, string | undefined])[] = [];
-  const results = overlapping(each("a", "b", "c"), (batch, before) => {
-    started.push([batch, before?.batch]);
-    return new Promise<string>((resolve) => finish.set(batch, () => resolve(`${batch} done`)));
+  interface Begun {
+    readonly name: string;
+    readonly result: Promise<string>;
+  }
+  const results = overlapping(each("a", "b", "c"), (name, before: Begun | undefined): Begun => {
+    started.push([name, before?.name]);
+    return { name, result: new Promise((resolve) => finish.set(name, () => resolve(`${name} done`))) };
   });
   const first = results.next();
   await expect
@@ -37,14 +41,14 @@ it("starts a batch while the one before is imported, two at most, and yields res
 });
 
 it("yields a result before the next batch has come", async () => {
-  const results = overlapping(endless(1, 2), async (batch) => batch);
+  const results = overlapping(endless(1, 2), (batch) => ({ result: Promise.resolve(batch) }));
   expect([(await results.next()).value, (await results.next()).value]).toEqual([1, 2]);
 });
 
 it("fails with the first batch that fails, whatever became of the next, and waits for no other", async () => {
-  const results = overlapping(endless(1, 2), async (batch) => {
-    throw new Error(`batch ${batch}`);
-  });
+  const results = overlapping(endless(1, 2), (batch) => ({
+    result: Promise.reject<string>(new Error(`batch ${batch}`)),
+  }));
   await expect(results.next()).rejects.toThrow("batch 1");
   expect((await results.next()).done).toBe(true);
 });

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { ConnectionImportSchema } from "../../../../../src/gen/latchkey/v1/connection_pb.ts";
+import { ConnectionImportSchema, ConnectionRefSchema } from "../../../../../src/gen/latchkey/v1/connection_pb.ts";
 import { sidecarOfFile } from "../../../../support/sidecar/door.ts";
 
 const running = sidecarOfFile();
@@ -50,9 +50,9 @@ it("merges the second of two items into the first one's connection", async () =>
     { id: "twice", endUser: { id: "u-2" } },
   );
   expect(results.map((one) => one.fault === undefined && one.created)).toEqual([true, false]);
-  const [, second] = results;
-  if (second?.fault !== undefined) throw second.fault;
-  expect(second?.connection).toMatchObject({ metadata: { of: "the first" }, tags: { a: "1", end_user_id: "u-2" } });
+  const ref = create(ConnectionRefSchema, { environment: "dev", integration: "keyed", id: "twice" });
+  const { value } = await running().sidecar.broker.connections.get(ref);
+  expect(value).toMatchObject({ metadata: { of: "the first" }, tags: { a: "1", end_user_id: "u-2" } });
 });
 
 it("checks an item against the result of earlier items of the batch", async () => {

@@ -1,18 +1,18 @@
-/** Maximum number of items in a commit. */
+/** A commit has this many items, or more if more came at once. */
 const maxBatch = 500;
 
 /**
  * Groups incoming items into batches: all that arrived while the last batch was being written. So a slow sender never
  * waits, and a fast one shares fsyncs. Holds at most one batch.
  */
-export async function* batches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {
-  const iterator = items[Symbol.asyncIterator]();
+export async function* batches<T>(arrivals: AsyncIterable<readonly T[]>): AsyncGenerator<T[]> {
+  const iterator = arrivals[Symbol.asyncIterator]();
   let next = iterator.next();
   try {
     for (;;) {
       const first = await next;
       if (first.done === true) return;
-      const batch = [first.value];
+      const batch = [...first.value];
       next = iterator.next();
       // One timer for all items of a tick: one for each item would cost more than its read.
       let turn = oneTurn();
@@ -27,7 +27,7 @@ export async function* batches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> 
         }
         if (more.done === true) break;
         isFirstOfTurn = false;
-        batch.push(more.value);
+        for (const item of more.value) batch.push(item);
         next = iterator.next();
       }
       yield batch;
@@ -42,9 +42,8 @@ export async function* batches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> 
 /** Batches that are imported at once: one is prepared while the one before is written. */
 const maxRunning = 2;
 
-/** The batch before, which may still be imported. */
-export interface EarlierBatch<T, R> {
-  readonly batch: T;
+/** An import of a batch that has begun. */
+interface BegunBatch<R> {
   readonly result: Promise<R>;
 }
 
@@ -52,12 +51,12 @@ export interface EarlierBatch<T, R> {
  * Starts each batch while the one before is still being imported, and yields the results in the order of the batches,
  * each as soon as it is known.
  */
-export async function* overlapping<T, R>(
+export async function* overlapping<T, B extends BegunBatch<unknown>>(
   source: AsyncIterable<T>,
-  start: (batch: T, before: EarlierBatch<T, R> | undefined) => Promise<R>,
-): AsyncGenerator<R> {
+  start: (batch: T, before: B | undefined) => B,
+): AsyncGenerator<Awaited<B["result"]>> {
   const iterator = source[Symbol.asyncIterator]();
-  const running: EarlierBatch<T, R>[] = [];
+  const running: B[] = [];
   // Awaited in their turns: until then, a failure is no unhandled one.
   const pull = () => handled(iterator.next());
   let next: Promise<IteratorResult<T>> | undefined = pull();
@@ -71,11 +70,12 @@ export async function* overlapping<T, R>(
           : await Promise.race(oldest === undefined ? [next] : [next, oldest.result.then(nothing, nothing)]);
       if (found === undefined) {
         running.shift();
-        if (oldest !== undefined) yield await oldest.result;
+        if (oldest !== undefined) yield (await oldest.result) as Awaited<B["result"]>;
       } else if (found.done === true) next = undefined;
       else {
-        const batch = found.value;
-        running.push({ batch, result: handled(start(batch, running.at(-1))) });
+        const begun = start(found.value, running.at(-1));
+        handled(begun.result);
+        running.push(begun);
         next = pull();
       }
     }
