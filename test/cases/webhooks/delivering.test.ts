@@ -284,7 +284,9 @@ test("W24 at the end of its schedule a delivery has failed, is listed and counte
 
 test("W25 a destination that takes its time holds up no other", async () => {
   const receiving = await startReceiving({
-    env: { LATCHKEY_ALLOW_PRIVATE: "http://127.0.0.1:1" },
+    env: { LATCHKEY_ALLOW_PRIVATE: "http://127.0.0.1:1", LATCHKEY_CONFIG: "/latchkey.yaml" },
+    // No attempt ends during this test, so a forward that waits for one never arrives.
+    files: { "/latchkey.yaml": "webhooks: { timeout: 5m }" },
   });
   const { sidecar, application } = receiving;
   const environments = sidecar.client(EnvironmentService, adminKey);
@@ -299,23 +301,14 @@ test("W25 a destination that takes its time holds up no other", async () => {
   });
   const { body } = await sidecar.rest("GET", "/integrations/slow-key?include=webhook", { key: secret });
   const address = `${sidecar.data}${new URL(body.data.webhook_url).pathname}`;
-  const times = async (count: number, from: number) => {
-    const all: number[] = [];
-    for (let i = 0; i < count; i += 1) {
-      const elapsed = startStopwatch();
-      await receiving.notifyOf(uri, from + i);
-      await application.got(from + i);
-      all.push(elapsed.ms);
-    }
-    return all.toSorted((a, b) => a - b);
-  };
-  await times(20, 1);
-  for (let i = 0; i < 200; i += 1) await fetch(address, { method: "POST", body: `{"n":${i}}` });
+  for (let i = 0; i < 100; i += 1) await fetch(address, { method: "POST", body: `{"n":${i}}` });
   await slow.got(32);
-  const beside = await times(100, 21);
-  expect(slow.seen.length).toBeLessThanOrEqual(32);
-  // None of them waited for a slow one.
-  expect(beside.at(-1)).toBeLessThan(2_000);
+  for (let n = 1; n <= 50; n += 1) {
+    await receiving.notifyOf(uri, n);
+    await application.got(n);
+  }
+  // All of them are still under way.
+  expect(slow.seen).toHaveLength(32);
 });
 
 test("W25 a hundred dead overrides, each with more waiting than may be under way, hold up no other destination", async () => {
