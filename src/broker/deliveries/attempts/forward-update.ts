@@ -5,7 +5,12 @@ import { nextAttempt } from "./retry-schedule.ts";
 import type { DeliveryVerdict } from "./verdict.ts";
 
 /** The fields of a forward that an attempt changes. */
-export type ForwardUpdate = Partial<StoredForward>;
+export type ForwardUpdate = Partial<
+  Pick<
+    StoredForward,
+    "state" | "stateReason" | "attemptCount" | "attempts" | "scheduleStep" | "nextAttemptAt" | "scheduledFor"
+  >
+>;
 
 interface EndedAttempt {
   readonly attempt: Attempt;
@@ -41,11 +46,41 @@ export function updateAfter(value: StoredForward, { attempt, verdict, nowMs, ran
   };
 }
 
-/** Encoders treat undefined fields as not set. Removing them from a copy costs as much as encoding the rest. */
-const notDue = { nextAttemptAt: undefined, scheduledFor: undefined } as unknown as ForwardUpdate;
-
-/** Returns the updated forward. The due time of a forward that is no longer pending is cleared. */
+/**
+ * Returns the updated forward. The due time of a forward that is no longer pending is cleared. Fields are listed: a
+ * spread of this many fields takes as long as sending the forward.
+ */
 export function updated(value: StoredForward, update: ForwardUpdate, nowMs: number): StoredForward {
-  const isWaiting = (update.state ?? value.state) === Forward_State.PENDING;
-  return { ...value, ...update, ...(!isWaiting && notDue), updatedAt: timestampFromMs(nowMs) };
+  const { state = value.state, stateReason = value.stateReason } = update;
+  const isWaiting = state === Forward_State.PENDING;
+  const after: StoredForward = {
+    $typeName: value.$typeName,
+    id: value.id,
+    environment: value.environment,
+    environmentId: value.environmentId,
+    integration: value.integration,
+    connectionId: value.connectionId,
+    type: value.type,
+    notificationId: value.notificationId,
+    sequence: value.sequence,
+    body: value.body,
+    address: value.address,
+    overrideUrl: value.overrideUrl,
+    lane: value.lane,
+    number: value.number,
+    state,
+    stateReason,
+    attemptCount: update.attemptCount ?? value.attemptCount,
+    attempts: update.attempts ?? value.attempts,
+    scheduleStep: update.scheduleStep ?? value.scheduleStep,
+    updatedAt: timestampFromMs(nowMs),
+  };
+  const { createdAt, $unknown: unknown } = value;
+  if (createdAt !== undefined) after.createdAt = createdAt;
+  if (unknown !== undefined) after.$unknown = unknown;
+  const due = isWaiting ? (update.nextAttemptAt ?? value.nextAttemptAt) : undefined;
+  if (due !== undefined) after.nextAttemptAt = due;
+  const scheduled = isWaiting ? (update.scheduledFor ?? value.scheduledFor) : undefined;
+  if (scheduled !== undefined) after.scheduledFor = scheduled;
+  return after;
 }

@@ -1,4 +1,4 @@
-import { create } from "@bufbuild/protobuf";
+import { create, ScalarType } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
 import { updateAfter, updated } from "../../../../src/broker/deliveries/attempts/forward-update.ts";
@@ -40,6 +40,25 @@ describe("a forward after an attempt", () => {
   it("whose destination is gone keeps its place in the schedule", () => {
     const { state, scheduleStep, nextAttemptAt } = attempted({ ...pending, scheduleStep: 3 }, { kind: "gone" });
     expect([state, scheduleStep, nextAttemptAt]).toEqual([State.PENDING, 3, timestampFromMs(nowMs)]);
+  });
+
+  it("keeps all fields that the attempt does not change, also those of a later version", () => {
+    const full: StoredForward = {
+      ...create(StoredForwardSchema, { scheduledFor: timestampFromMs(1), createdAt: timestampFromMs(2) }),
+      ...pending,
+      $unknown: [{ no: 99, wireType: 0, data: new Uint8Array([1]) }],
+    };
+    for (const { localName, fieldKind, scalar } of StoredForwardSchema.fields) {
+      if (fieldKind !== "scalar" || localName === "state") continue;
+      const value = scalar === ScalarType.STRING ? localName : scalar === ScalarType.BYTES ? new Uint8Array([7]) : 7;
+      Object.assign(full, { [localName]: value });
+    }
+    full.attempts = [create(AttemptSchema, { number: 1 })];
+    full.updatedAt = timestampFromMs(nowMs);
+    expect(updated(full, {}, nowMs)).toEqual(full);
+    expect(
+      StoredForwardSchema.fields.filter(({ localName }) => full[localName as keyof StoredForward] === undefined),
+    ).toEqual([]);
   });
 
   it("keeps the last 20 attempts", () => {
