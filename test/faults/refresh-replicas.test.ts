@@ -16,6 +16,8 @@ const calls = Number(process.env["LATCHKEY_FAULT_CALLS"] ?? 600);
 const leaseMs = Number(process.env["LATCHKEY_FAULT_LEASE_MS"] ?? 1_500);
 const load = { sockets: Math.min(4_000, Math.ceil(calls * 0.6)), streams: 0 };
 load.streams = calls - load.sockets;
+/** How long the provider holds an answer whose replica is killed: until then, on any machine. */
+const untilKilledMs = leaseMs + 60_000;
 /** 60 of 100 rounds have no fault, 20 a stopped holder, 20 a killed one. */
 const kinds = ["plain", "stopped", "killed", "plain", "plain"] as const;
 const roundMs = 25_000 + calls * 3 + leaseMs * 3;
@@ -51,7 +53,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
         const kind = kinds[round % kinds.length] ?? "plain";
         const what = `round ${round}, ${kind}`;
         // For a stopped replica the answer must still be in transit when the lease expires.
-        const holdMs = kind === "plain" ? 400 : leaseMs + 4_000;
+        const holdMs = { plain: 400, stopped: leaseMs + 4_000, killed: untilKilledMs }[kind];
         const { calling, before } = await whileHeld(all, holdMs);
         let answers: ReadonlyMap<string, number>;
         if (kind === "killed") {
@@ -90,7 +92,7 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
     async () => {
       const all = await begin(0);
       const { sandbox, replicas } = all;
-      const { calling, before } = await whileHeld(all, leaseMs + 4_000);
+      const { calling, before } = await whileHeld(all, untilKilledMs);
       replicas.kill(await replicas.holder());
       const answers = await calling;
       expect(answers.get("reauthorization_required")).toBeGreaterThan(load.sockets / 2);
