@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import type { Plugin } from "esbuild";
+import { lazyDescriptors } from "./descriptors/lazy-descriptors.ts";
 
 /** Parts that nothing here uses, and that load much of Node: processes of a cluster, and HTTP clients. */
 const leaveOut: Plugin = {
@@ -38,25 +39,16 @@ const usedOfNode: Plugin = {
   },
 };
 
-const beforeTypes = "files.set(file.proto.name, file);\n            if (!skipTypes) {";
-
-/**
- * Each file of descriptors adds the types of all files that it imports, and of those that they import, as often as they
- * are imported: 2 % of a start. Once is enough.
- */
-const descriptorsOnce: Plugin = {
-  name: "descriptors-once",
+/** CEL lists the well-known types when it is loaded, which reads their files: here it does with its first registry. */
+const celOnDemand: Plugin = {
+  name: "cel-on-demand",
   setup(build) {
-    build.onLoad({ filter: /@bufbuild\/protobuf\/dist\/esm\/registry\.js$/ }, ({ path }) => {
+    build.onLoad({ filter: /@bufbuild\/cel\/dist\/esm\/registry\.js$/ }, ({ path }) => {
       const text = readFileSync(path, "utf8");
-      if (text.split(beforeTypes).length !== 2)
-        throw new Error(`${path} is not as expected: look at this plugin again`);
-      return {
-        contents: text.replace(
-          beforeTypes,
-          `if (withDeps && files.get(file.proto.name) === file) return;\n            ${beforeTypes}`,
-        ),
-      };
+      const [, types] = /^const wktRegistry = (createRegistry\(.*\));$/m.exec(text) ?? [];
+      if (types === undefined) throw new Error(`${path} is not as expected: look at this plugin again`);
+      const made = text.replace(/^const wktRegistry = .*$/m, "let wktRegistry;");
+      return { contents: made.replace("createRegistry(wktRegistry,", `createRegistry(wktRegistry ??= ${types},`) };
     });
   },
 };
@@ -81,4 +73,4 @@ const levelInBundle: Plugin = {
   },
 };
 
-export const quickStart: Plugin[] = [leaveOut, usedOfNode, descriptorsOnce, levelInBundle];
+export const quickStart: Plugin[] = [leaveOut, usedOfNode, lazyDescriptors, celOnDemand, levelInBundle];

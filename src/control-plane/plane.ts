@@ -30,7 +30,7 @@ import type { ServiceRouter } from "./server/method-handlers.ts";
 import { type ControlPort, createControlPort } from "./server/port.ts";
 import { reflectionService } from "./server/reflection.ts";
 import { endStreams } from "./server/streams.ts";
-import { createValidation, validateRequests } from "./server/validate.ts";
+import { requireValid, validateRequests } from "./server/validate.ts";
 import { implementServices, services } from "./services/services.ts";
 
 export interface ControlPlane extends Pick<ControlPort, "server" | "leave" | "drain" | "destroy"> {
@@ -72,7 +72,6 @@ interface ControlPlaneOptions {
 
 export function createControlPlane({ readiness, shutdown, dashboard, ...options }: ControlPlaneOptions): ControlPlane {
   const { world } = options;
-  const requireValid = createValidation();
   const described = [...services, Health, ServerReflection, ServerReflectionAlpha];
   const names = described.map(({ typeName }) => typeName).sort();
   const files: DescFile[] = described.map(({ file }) => file);

@@ -1,6 +1,6 @@
 import { fromJson, type JsonValue } from "@bufbuild/protobuf";
-import { createValidator } from "@bufbuild/protovalidate";
 import type { Mistake } from "../base/fault.ts";
+import { checkRules } from "../base/proto-rules.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
 import { checkProvider } from "./check.ts";
 import { fieldMistakes } from "./field-mistakes.ts";
@@ -15,8 +15,6 @@ export class ProviderMistake extends Error {
     this.mistakes = mistakes;
   }
 }
-
-const validator = createValidator();
 
 /** Reads a description in the format of the catalogue, the configuration file and the control plane. */
 export function readProvider(json: unknown): Provider {
@@ -64,7 +62,7 @@ export function requireProvider(provider: Provider): void {
 
 /** Finds what the schema cannot express. `auth` in a path becomes the field that is set, such as `oauth2`. */
 function providerMistakes(provider: Provider): Mistake[] {
-  const { kind, violations = [] } = validator.validate(ProviderSchema, provider);
+  const { kind, violations = [] } = checkRules(ProviderSchema, provider);
   const broken = (kind === "invalid" ? violations : []).flatMap(({ field, message }) =>
     // A missing kind of authentication is reported by `checkProvider`.
     field.at(-1)?.kind === "oneof" ? [] : [{ path: field.map(stepName), message }],

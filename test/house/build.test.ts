@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build as bundle } from "esbuild";
@@ -30,7 +30,9 @@ it("builds a package that runs without the checkout", async () => {
 
   // Each process leaves compiled code for the next one.
   expect(await readdir(join(dist, "compiled"))).toHaveLength(1);
-  const child = spawn(process.execPath, [main, "serve"], { env: { ...testVariables(join(folder, "data")) } });
+  const child = spawn(process.execPath, [main, "serve"], {
+    env: { ...testVariables(join(folder, "data")), NODE_V8_COVERAGE: join(folder, "coverage") },
+  });
   onTestFinished(() => void child.kill("SIGKILL"));
   let said = "";
   child.stdout.on("data", (chunk) => {
@@ -43,7 +45,38 @@ it("builds a package that runs without the checkout", async () => {
   expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("unknown_provider")]);
   child.kill("SIGTERM");
   expect(await once(child, "exit")).toEqual([0, null]);
+
+  // Descriptors are made at their first use: a start needs few of them, and none in the protocol's own words.
+  const calls = await callsIn(join(folder, "coverage"));
+  expect(calls("lazyFile")).toBeGreaterThan(20);
+  expect([calls("embeddedProto"), calls("boot"), calls("createEmbeddedFileRegistry")]).toEqual([0, 0, 0]);
+  expect(calls("messageParts")).toBeLessThan(60);
 });
+
+/** How often the process called the functions of its program, by V8's coverage. */
+async function callsIn(coverage: string): Promise<(name: string) => number> {
+  const counts = new Map<string, number>();
+  for (const file of await readdir(coverage)) {
+    const { result } = JSON.parse(await readFile(join(coverage, file), "utf8")) as ProcessCoverage;
+    for (const { functionName, ranges } of result.find(({ url }) => url.endsWith("serve-joined.js"))?.functions ?? [])
+      counts.set(functionName, (counts.get(functionName) ?? 0) + (ranges[0]?.count ?? 0));
+  }
+  return (name) => {
+    const found = counts.get(name);
+    if (found === undefined) throw new Error(`the program has no function ${name}`);
+    return found;
+  };
+}
+
+interface ProcessCoverage {
+  readonly result: readonly {
+    readonly url: string;
+    readonly functions: readonly {
+      readonly functionName: string;
+      readonly ranges: readonly { readonly count: number }[];
+    }[];
+  }[];
+}
 
 it("builds the script host, and what scripts import", async () => {
   await mkdir(join(folder, "scripts/calendar/actions"), { recursive: true });

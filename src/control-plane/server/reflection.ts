@@ -9,7 +9,12 @@ type ReflectionRequest = Parameters<Reflection["serverReflectionInfo"]>[0] exten
 /** Lets tools such as `buf curl` read the API from the server. The two versions of the protocol differ only in name. */
 export function reflectionService(roots: readonly DescFile[], services: readonly string[]): Reflection {
   const files = withDependencies(roots);
-  const registry = createRegistry(...files.values());
+  // With the first question: adding files reads all of their descriptors.
+  let made: Registry | undefined;
+  const registryOf = (): Registry => {
+    made ??= createRegistry(...files.values());
+    return made;
+  };
 
   function answer({ messageRequest }: ReflectionRequest) {
     switch (messageRequest.case) {
@@ -18,14 +23,15 @@ export function reflectionService(roots: readonly DescFile[], services: readonly
       case "fileByFilename":
         return describe(files.get(messageRequest.value));
       case "fileContainingSymbol":
-        return describe(fileOf(registry, messageRequest.value));
+        return describe(fileOf(registryOf(), messageRequest.value));
       case "fileContainingExtension": {
         const { containingType, extensionNumber } = messageRequest.value;
+        const registry = registryOf();
         const message = registry.getMessage(containingType);
         return describe(message && registry.getExtensionFor(message, extensionNumber)?.file);
       }
       case "allExtensionNumbersOfType": {
-        const numbers = [...registry].flatMap((desc) =>
+        const numbers = [...registryOf()].flatMap((desc) =>
           desc.kind === "extension" && desc.extendee.typeName === messageRequest.value ? [desc.number] : [],
         );
         const value = { baseTypeName: messageRequest.value, extensionNumber: numbers };
@@ -68,7 +74,7 @@ function withDependencies(
   found = new Map<string, DescFile>(),
 ): ReadonlyMap<string, DescFile> {
   for (const file of roots) {
-    const { name } = file.proto;
+    const name = `${file.name}.proto`;
     if (found.has(name)) continue;
     found.set(name, file);
     withDependencies(file.dependencies, found);

@@ -1,26 +1,22 @@
 import type { DescMessage, Message } from "@bufbuild/protobuf";
-import { createValidator } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
+import { checkRules } from "../../base/proto-rules.ts";
 import { findUnsayable } from "./representable.ts";
 
 /** Checks a message by the rules in the proto; throws the mistakes. */
 export type RequireValid = (schema: DescMessage, message: Message) => void;
 
-export function createValidation(): RequireValid {
-  const validator = createValidator();
-  return (schema, message) => {
-    const result = validator.validate(schema, message);
-    if (result.kind === "error")
-      throw new Fault("internal", "the request could not be checked", { cause: result.error });
-    const violations = result.kind === "valid" ? [] : result.violations;
-    const mistakes = [
-      ...violations.map((one) => ({ path: one.field.map(pathStep), message: one.message })),
-      ...findUnsayable(schema, message),
-    ];
-    if (mistakes.length > 0) throw new Fault("invalid_body", "the request is not valid", { mistakes });
-  };
-}
+export const requireValid: RequireValid = (schema, message) => {
+  const result = checkRules(schema, message);
+  if (result.kind === "error") throw new Fault("internal", "the request could not be checked", { cause: result.error });
+  const violations = result.kind === "valid" ? [] : result.violations;
+  const mistakes = [
+    ...violations.map((one) => ({ path: one.field.map(pathStep), message: one.message })),
+    ...findUnsayable(schema, message),
+  ];
+  if (mistakes.length > 0) throw new Fault("invalid_body", "the request is not valid", { mistakes });
+};
 
 /** Checks every request before its method runs. */
 export const validateRequests =

@@ -30,11 +30,19 @@ const timeMethods: CelFunc[] = Object.entries(timeFields).flatMap(([name, read])
   }),
 ]);
 
-/** The functions and types of CEL. Patterns are compiled once and bounded; see `pattern.ts`. */
-export const conditionEnv = celEnv({
-  funcs: timeMethods,
-  re2: { compile: (pattern) => ({ test: (text) => matchPattern(pattern, text) }) },
-});
+let env: ReturnType<typeof celEnv> | undefined;
+
+/**
+ * The functions and types of CEL, made with the first condition: 3 % of a start. Patterns are compiled once and
+ * bounded; see `pattern.ts`.
+ */
+export function conditionEnv(): ReturnType<typeof celEnv> {
+  env ??= celEnv({
+    funcs: timeMethods,
+    re2: { compile: (pattern) => ({ test: (text) => matchPattern(pattern, text) }) },
+  });
+  return env;
+}
 
 const identifier = (index: number): Expression => ({
   $typeName: "cel.expr.Expr",
@@ -49,7 +57,7 @@ export type LibraryNode = (operands: readonly CelValue[]) => EvaluationResult;
 
 /** Returns the library's evaluation of one node, whose operands are passed as values. */
 export function planNode(make: (operand: (index: number) => Expression) => Expression["exprKind"]): LibraryNode {
-  const evaluate = plan(conditionEnv, { $typeName: "cel.expr.Expr", id: 1n, exprKind: make(identifier) });
+  const evaluate = plan(conditionEnv(), { $typeName: "cel.expr.Expr", id: 1n, exprKind: make(identifier) });
   return (operands) => {
     const bindings: Record<string, CelInput> = {};
     for (const [index, value] of operands.entries()) bindings[argumentName(index)] = value;
@@ -73,7 +81,7 @@ type ValueReader = (name: string) => EvaluationResult | undefined;
 
 /** Evaluates a whole condition with the library alone. */
 export function planExpression(expression: Expression): (read: ValueReader) => EvaluationResult {
-  const evaluate = plan(conditionEnv, expression);
+  const evaluate = plan(conditionEnv(), expression);
   return (read) => {
     // The library looks variables up as properties, and tries longer names first: `request.headers.a`.
     const bindings = new Proxy<Record<string, CelInput>>(Object.create(null), {
@@ -99,7 +107,7 @@ const forms = new Map<string, readonly FunctionForm[]>();
 export function functionForms(name: string): readonly FunctionForm[] {
   const known = forms.get(name);
   if (known !== undefined) return known;
-  const made = [...(conditionEnv.funcs.find(name) ?? [])].map((form) => ({
+  const made = [...(conditionEnv().funcs.find(name) ?? [])].map((form) => ({
     target: form.target === undefined ? undefined : staticTypeOf(form.target),
     parameters: form.arguments.map(staticTypeOf),
     result: staticTypeOf(form.result),

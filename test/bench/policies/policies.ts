@@ -63,7 +63,7 @@ export function policies(count = 200_000): void {
       environment: "prod",
       connection: "ada",
     };
-    const plans = rules.map((_, i) => plan(conditionEnv, parse((conditions[i % 10] ?? (() => "false"))(i)).expr));
+    const plans = rules.map((_, i) => plan(conditionEnv(), parse((conditions[i % 10] ?? (() => "false"))(i)).expr));
     const ours = () => {
       for (const request of requests) {
         const { outcome } = set.judge(new LazyRequestFacts(request), about);
