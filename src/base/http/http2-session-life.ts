@@ -1,7 +1,7 @@
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { watchLiveness } from "./http2-liveness.ts";
-import { BulkWatch, closesAtMs, settingsMs, withoutStreamMs } from "./session-deadlines.ts";
+import { ClientPace, closesAtMs, settingsMs, withoutStreamMs } from "./session-deadlines.ts";
 
 /** Deadlines of one HTTP/2 session with a client. PINGs do not extend them. */
 export interface SessionLife {
@@ -27,7 +27,7 @@ export function createSessionLife({ session, socket, drain }: SessionLifeOptions
   let hasSettings = false;
   let hasCarried = false;
   let isDraining = false;
-  const bulk = new BulkWatch();
+  const pace = new ClientPace();
   const liveness = watchLiveness({ session, socket });
   session.once("remoteSettings", () => {
     hasSettings = true;
@@ -45,12 +45,12 @@ export function createSessionLife({ session, socket, drain }: SessionLifeOptions
       idleSinceMs = performance.now();
     },
     sweep(nowMs) {
-      bulk.look(socket.bytesWritten, nowMs);
+      pace.look(socket, nowMs);
       if (session.destroyed || (session.closed && streams === 0)) {
         // Node waits for the client to close its side, without a limit.
         endedMs ??= nowMs;
         const answeredMs = hasCarried ? idleSinceMs : undefined;
-        const ended = { endedMs, answeredMs, bulkMs: bulk.lastMs, unsentBytes: socket.writableLength };
+        const ended = { endedMs, answeredMs, pace, unsentBytes: socket.writableLength };
         if (nowMs > closesAtMs(ended)) socket.destroy();
       } else if (!hasSettings) {
         if (nowMs - openedMs > settingsMs) session.destroy();

@@ -1,3 +1,5 @@
+import type { Socket } from "node:net";
+
 /** Deadlines of an HTTP/2 session with a client, on every listener. */
 
 /** The client's SETTINGS must come within this time: they are the first frame (RFC 9113, 3.4). */
@@ -17,10 +19,13 @@ export const writtenBytes = 1_024;
 const closingMs = 2_000;
 /**
  * A client has at least this time for the last response. An idle client may read nothing (httpx does not), and so
- * see no end of its session: it must not hold up a stop for longer.
+ * see no end of its session: it must not hold up a stop for longer. One that still sends WINDOW_UPDATE reads.
  */
 const readingMs = 10_000;
-/** A client that has yet to take bytes has this time after the end, and one that was sent much this time to read it. */
+/**
+ * A client that has yet to take bytes has this time after the end, and one that was sent much this time to read it.
+ * No client has more.
+ */
 const bulkReadingMs = 30_000;
 /** Much for one second: all buffers between a listener and a client hold a few MiB. */
 const bulkBytes = 64 * 1024;
@@ -33,30 +38,41 @@ interface EndedSession {
   readonly endedMs: number;
   /** When the last response was complete; undefined: there is none that the client should read. */
   readonly answeredMs: number | undefined;
-  readonly bulkMs: number;
+  readonly pace: Pick<ClientPace, "bulkMs" | "heardMs">;
   /** Bytes that the socket has not sent. */
   readonly unsentBytes: number;
 }
 
 /** When the connection of a session that has ended is closed, although the client has not closed its side. */
-export function closesAtMs({ endedMs, answeredMs, bulkMs, unsentBytes }: EndedSession): number {
+export function closesAtMs({ endedMs, answeredMs, pace: { bulkMs, heardMs }, unsentBytes }: EndedSession): number {
   if (answeredMs === undefined) return endedMs + closingMs;
   if (unsentBytes > 0) return endedMs + bulkReadingMs;
-  return Math.max(endedMs + closingMs, answeredMs + readingMs, bulkMs + bulkReadingMs);
+  const silentAtMs = Math.max(endedMs + closingMs, answeredMs + readingMs, bulkMs + bulkReadingMs);
+  // What comes before may answer the end.
+  const isReading = heardMs > endedMs + closingMs;
+  return isReading ? Math.min(endedMs + bulkReadingMs, Math.max(silentAtMs, heardMs + readingMs)) : silentAtMs;
 }
 
-/** Notes when much was written to a client. */
-export class BulkWatch {
+/** Notes when much was written to a client, and when it last sent something. */
+export class ClientPace {
+  #bytesRead = 0;
   #bytesWritten = 0;
-  #lastMs = Number.NEGATIVE_INFINITY;
+  #bulkMs = Number.NEGATIVE_INFINITY;
+  #heardMs = Number.NEGATIVE_INFINITY;
 
-  get lastMs(): number {
-    return this.#lastMs;
+  get bulkMs(): number {
+    return this.#bulkMs;
+  }
+
+  get heardMs(): number {
+    return this.#heardMs;
   }
 
   /** Called every second. */
-  look(bytesWritten: number, nowMs: number): void {
-    if (bytesWritten - this.#bytesWritten > bulkBytes) this.#lastMs = nowMs;
+  look({ bytesRead, bytesWritten }: Pick<Socket, "bytesRead" | "bytesWritten">, nowMs: number): void {
+    if (bytesWritten - this.#bytesWritten > bulkBytes) this.#bulkMs = nowMs;
+    if (bytesRead > this.#bytesRead) this.#heardMs = nowMs;
     this.#bytesWritten = bytesWritten;
+    this.#bytesRead = bytesRead;
   }
 }

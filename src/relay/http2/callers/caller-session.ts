@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { createFrameLimit, createSettingsLimit } from "../../../base/http/control-frames.ts";
 import { isGone } from "../../../base/http/malformed.ts";
-import { BulkWatch, closesAtMs } from "../../../base/http/session-deadlines.ts";
+import { ClientPace, closesAtMs } from "../../../base/http/session-deadlines.ts";
 import { type LeavingSession, SessionGoaway } from "../../../base/http/session-goaway.ts";
 import { LiveSet } from "../../../base/live-set.ts";
 import { SharedSocket, type SocketReader } from "../../../base/node/shared-socket.ts";
@@ -48,7 +48,7 @@ export class Http2CallerSession
   readonly #requests = new LiveSet<StreamRequest>();
   readonly #goaway: SessionGoaway;
   readonly #clock: SessionClock;
-  readonly #bulk = new BulkWatch();
+  readonly #pace = new ClientPace();
   readonly #resets = new ResetLimit();
   readonly #held = new HeldResponses();
   readonly #takeControlFrame: () => void;
@@ -106,11 +106,11 @@ export class Http2CallerSession
 
   /** Called periodically. */
   sweep(nowMs: number): void {
-    this.#bulk.look(this.bytesWritten, nowMs);
+    this.#pace.look(this.#socket, nowMs);
     const endedMs = this.#endedMs;
     if (endedMs !== undefined) {
       const answeredMs = this.#endsSoon ? undefined : this.#clock.answeredMs;
-      const ended = { endedMs, answeredMs, bulkMs: this.#bulk.lastMs, unsentBytes: this.unsentBytes };
+      const ended = { endedMs, answeredMs, pace: this.#pace, unsentBytes: this.unsentBytes };
       if (nowMs > closesAtMs(ended)) this.#socket.destroy();
       return;
     }

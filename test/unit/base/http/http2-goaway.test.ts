@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Http2SessionManager } from "@connectrpc/connect-node";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { createHttp2Sessions, type Http2Sessions } from "../../../../src/base/http/http2-sessions.ts";
-import { BulkWatch, closesAtMs } from "../../../../src/base/http/session-deadlines.ts";
+import { ClientPace, closesAtMs } from "../../../../src/base/http/session-deadlines.ts";
 import { createCallerSessions } from "../../../../src/relay/http2/callers/caller-sessions.ts";
 import { StreamResponse } from "../../../../src/relay/http2/stream-front.ts";
 import { flags, frame, frameTypes, literal, openFrames, uint32 } from "../../../cases/control-plane/frames.ts";
@@ -392,6 +392,40 @@ describe.each(Object.entries(kinds))("what a client reads of a session that is l
     expect(client.isClosed()).toBe(true);
   });
 
+  it("is waited for while the client still reads: 30 s at most", async () => {
+    const now = performance.now.bind(performance);
+    const client = await openClient();
+    client.answerAtOnce();
+    client.begin(1);
+    await client.has("answer 1");
+    await client.settle();
+    client.peer.socket.pause();
+    let aheadMs = 0;
+    const clock = vi.spyOn(performance, "now").mockImplementation(() => now() + aheadMs);
+    onTestFinished(() => clock.mockRestore());
+    client.drain();
+    for (const ms of [patienceMs, roundTripMs, roundTripMs]) {
+      await vi.advanceTimersByTimeAsync(ms);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    const closedAtMs = async (tickMs: number) => {
+      await expect
+        .poll(
+          () => {
+            aheadMs += tickMs;
+            client.peer.send(frame("windowUpdate", { payload: uint32(1) }));
+            return client.isClosed() || aheadMs > 60_000;
+          },
+          { interval: 100 },
+        )
+        .toBe(true);
+      return aheadMs;
+    };
+    // Looked at every second, in which six pass for the session.
+    expect(await closedAtMs(600)).toBeGreaterThan(20_000);
+    expect(client.isClosed()).toBe(true);
+  });
+
   it("is no announcement if the client has ended the session itself: held streams are served at once", async () => {
     const client = await openClient();
     client.begin(1);
@@ -411,16 +445,22 @@ describe.each(Object.entries(kinds))("what a client reads of a session that is l
 });
 
 it("gives a client 2 s to close its side, 10 s for its last response, and 30 s for much of it", () => {
-  const ended = (answeredMs: number | undefined, unsentBytes = 0, bulkMs = Number.NEGATIVE_INFINITY) =>
-    closesAtMs({ endedMs: 100_000, answeredMs, bulkMs, unsentBytes });
+  const never = Number.NEGATIVE_INFINITY;
+  const ended = (answeredMs: number | undefined, unsentBytes = 0, bulkMs = never, heardMs = never) =>
+    closesAtMs({ endedMs: 100_000, answeredMs, pace: { bulkMs, heardMs }, unsentBytes });
   expect([ended(undefined), ended(60_000), ended(95_000), ended(100_000)]).toEqual([
     ...[102_000, 102_000, 105_000, 110_000],
   ]);
   expect([ended(60_000, 1), ended(undefined, 1), ended(95_000, 0, 90_000)]).toEqual([130_000, 102_000, 120_000]);
-  const bulk = new BulkWatch();
-  bulk.look(60_000, 1_000);
-  expect(bulk.lastMs).toBe(Number.NEGATIVE_INFINITY);
-  bulk.look(200_000, 2_000);
-  bulk.look(210_000, 3_000);
-  expect(bulk.lastMs).toBe(2_000);
+  // While a client sends something, it reads.
+  const heard = (atMs: number) => ended(100_000, 0, never, atMs);
+  expect([heard(101_000), heard(105_000), heard(112_000), heard(129_000)]).toEqual([
+    ...[110_000, 115_000, 122_000, 130_000],
+  ]);
+  const pace = new ClientPace();
+  pace.look({ bytesRead: 0, bytesWritten: 60_000 }, 1_000);
+  expect([pace.bulkMs, pace.heardMs]).toEqual([never, never]);
+  pace.look({ bytesRead: 13, bytesWritten: 200_000 }, 2_000);
+  pace.look({ bytesRead: 13, bytesWritten: 210_000 }, 3_000);
+  expect([pace.bulkMs, pace.heardMs]).toEqual([2_000, 2_000]);
 });
