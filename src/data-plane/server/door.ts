@@ -168,9 +168,8 @@ export function createDoor(options: DoorOptions): Door {
     drain() {
       leaving = true;
       draining = true;
-      const drained = protocols.drain();
+      const drained = protocols.drain(() => forward?.drain());
       pageUpgrades?.close();
-      forward?.drain();
       tunnels.drain();
       return drained;
     },

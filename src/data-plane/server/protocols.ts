@@ -1,6 +1,6 @@
 import type { Server, Socket } from "node:net";
 import type { ConnectionLimit } from "../../base/http/connection-limit.ts";
-import { drainListener } from "../../base/http/drain-listener.ts";
+import { drainListener, firstRequestMs } from "../../base/http/drain-listener.ts";
 import type { ListenerTls } from "../../base/http/listener.ts";
 import { createTwoProtocols } from "../../base/http/two-protocols.ts";
 import type { Metrics } from "../../base/metrics/metrics.ts";
@@ -16,8 +16,8 @@ export interface DoorProtocols {
   serve(secure: Socket, isHttp2: boolean): void;
   /** Closes each connection with its next response. */
   leave(): void;
-  /** Accepts no more connections; resolves when the last one has ended. */
-  drain(): Promise<void>;
+  /** Accepts no more connections; resolves when the last one has ended. `endUnserved` ends tunnels without a request. */
+  drain(endUnserved: () => void): Promise<void>;
   destroy(): void;
 }
 
@@ -93,14 +93,17 @@ export function createDoorProtocols(options: DoorProtocolsOptions): DoorProtocol
       fastPath?.leave();
       streams.leave();
     },
-    async drain() {
+    async drain(endUnserved) {
       fastPath?.leave();
       streams.drain();
+      // A tunnel that was just opened has as long for its handshake as other new connections.
+      const late = setTimeout(endUnserved, firstRequestMs);
       await drainListener(both.server, (since) => {
         both.closeIdle(since);
         fastPath?.closeIdle(since);
         http1.closeIdle(since);
       });
+      clearTimeout(late);
       destroy();
     },
     destroy,

@@ -4,6 +4,7 @@ import http2 from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import tls from "node:tls";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   apiHost,
@@ -131,7 +132,13 @@ describe.skipIf(lacks("openssl"))("a tunnel of the forward proxy", () => {
     expect(await askRaw(secure, `GET / HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)).toContain("200 OK");
     const waiting = await sendConnect(own.proxy, authority);
     const ended = [once(secure, "close"), once(waiting.socket.resume(), "close")];
-    await own.stop();
+    const begun = await sendConnect(own.proxy, authority);
+    const stopped = own.stop();
+    // The caller of a tunnel that was just opened is in its handshake.
+    const late = tls.connect({ socket: begun.socket, servername: apiHost, ca: own.ca });
+    await once(late, "secureConnect");
+    expect(await askRaw(late, `GET /late HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)).toContain("200 OK");
+    await stopped;
     await Promise.all(ended);
     await rm(other, { recursive: true, force: true });
   });
