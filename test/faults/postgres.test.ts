@@ -19,7 +19,8 @@ import { openWire } from "../support/postgres/wire.ts";
 import { startStopwatch } from "../support/runner/stopwatch.ts";
 import { lacks } from "../support/sidecar/needs.ts";
 
-const recoverWithinMs = 5_000;
+/** A few seconds on a free machine: PostgreSQL's processes share a busy one. */
+const recoverWithinMs = 20_000;
 
 describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
   const file = postgresForFile();
@@ -200,7 +201,7 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
       }),
       reading,
     ]);
-    expect(await recovers({ store })).toBeLessThan(1_000);
+    expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
     await expect(keysOf(snapshot)).rejects.toBeInstanceOf(StoreUnavailable);
     await snapshot.close();
   });
@@ -231,11 +232,14 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
   it("waits for a lock on the store: the commit is refused, and nothing else suffers", async () => {
     const schema = file.newSchema();
     const { store } = await file.open({ schema, timing: { answerWithinMs: 700 } });
-    const holding = file.server.query(`begin; select from ${schema}.head for update; select pg_sleep(1.2)`);
-    await sleep(100);
+    const { query } = file.server;
+    const holding = query(`begin; select from ${schema}.head for update; select pg_sleep(60)`).catch(() => "ended");
+    const holders = `select pid from pg_locks where relation = '${schema}.head'::regclass and mode = 'RowShareLock'`;
+    await expect.poll(async () => (await query(holders)).length).toBe(1);
     const commit = store.commit([put("a", "1")]);
     await expect(commit).rejects.toBeInstanceOf(StoreUnavailable);
-    await holding;
+    await query(`select pg_terminate_backend(pid) from (${holders}) as holders`);
+    expect(await holding).toBe("ended");
     await recovers({ store });
     // A request that timed out was not executed later.
     expect(await contentsOf(store)).toEqual(["recovered=1"]);
@@ -332,10 +336,8 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
         }),
       );
       expect(await contentsOf(replicas[1].store)).toEqual(["counter=45"]);
-      const elapsed = startStopwatch();
       await replicas[1].store.commit([remove("counter")]);
-      while (watcher.told.at(-1) !== "46:counter=gone") await sleep(5);
-      expect(elapsed.ms).toBeLessThan(1_000);
+      await expect.poll(() => watcher.told.at(-1), { interval: 5 }).toBe("46:counter=gone");
       // Another client may own that connection by now and would receive the notifications.
       expect(await file.server.query("select from pg_stat_activity where query ilike 'listen%'")).toEqual([]);
       const snapshot = await replicas[2].store.snapshot();

@@ -61,7 +61,7 @@ it("P34: slow callers delay no others, and stalled ones are closed", async () =>
   clearInterval(dripping);
   const p95 = (took: readonly number[]) => took[47] ?? 0;
   // With so few samples on a busy machine, twice the time is noise; a real delay would be seconds.
-  expect(p95(among)).toBeLessThan(2 * p95(alone) + 100);
+  expect(p95(among)).toBeLessThan(2 * p95(alone) + 500);
   await expect.poll(() => running.metric("latchkey_proxy_open")).toBe(0);
   for (const { socket } of wires) socket.destroy();
 });
@@ -74,7 +74,8 @@ it.skipIf(lacks("slowhttptest"))("P34: the same against slowhttptest", async () 
     const attack = spawn("slowhttptest", args, { stdio: "ignore" });
     await sleep(300);
     const took = await healthy(`${running.data}/proxy/x`, running.proxyHeaders, 20);
-    expect(took.at(-2), mode).toBeLessThan(500);
+    // The attack is a process of its own; a delay by it would be its 10 s and more.
+    expect(took.at(-2), mode).toBeLessThan(3_000);
     attack.kill();
     await once(attack, "exit");
   }
@@ -138,7 +139,7 @@ it.skipIf(lacks("prlimit"))("P37: out of file descriptors, it reports so, keeps 
   expect(counted.get(503)).toBeGreaterThan(0);
   const since = performance.now();
   let status: unknown;
-  while (status !== 200 && performance.now() - since < 5_000)
+  while (status !== 200 && performance.now() - since < 60_000)
     status = await ask().then(
       (one) => one.status,
       () => sleep(100),

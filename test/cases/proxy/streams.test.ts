@@ -82,8 +82,8 @@ function download(url: string, headers: Readonly<Record<string, string>>): Promi
 }
 
 const closedWithin = async (socket: Socket | undefined, ms: number) => {
-  const since = performance.now();
-  while (socket !== undefined && !socket.destroyed && performance.now() - since < ms) await sleep(10);
+  const elapsed = startStopwatch();
+  while (socket !== undefined && !socket.destroyed && elapsed.ms < ms) await sleep(10);
   return socket?.destroyed === true;
 };
 

@@ -57,7 +57,7 @@ export function statusAt(url: string): Promise<number | string> {
 }
 
 /** The same, of a process that gets little of a busy machine's time. */
-async function lateStatusAt(url: string): Promise<number | string> {
+export async function lateStatusAt(url: string): Promise<number | string> {
   let status = await statusAt(url);
   for (let more = 0; more < 5 && status === "ETIMEDOUT"; more += 1) status = await statusAt(url);
   return status;

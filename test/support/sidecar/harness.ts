@@ -9,6 +9,7 @@ import { createLog } from "../../../src/base/log.ts";
 import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import type { World } from "../../../src/base/world.ts";
 import { type Config, parseConfig } from "../../../src/config/config.ts";
+import { defaultProxyLimits } from "../../../src/config/proxy.ts";
 import { setBatchThreshold } from "../../../src/relay/batching.ts";
 import type { ResolveHost } from "../../../src/relay/egress.ts";
 import { type Sidecar, startSidecar } from "../../../src/sidecar.ts";
@@ -115,10 +116,12 @@ export async function startUnmanaged({
   files = {},
   resolve,
 }: HarnessOptions & { readonly folder: string }): Promise<TestSidecar> {
-  const config = parseConfig({
-    env: { ...testVariables(folder), ...env },
-    files: readerOf(files),
-  });
+  const config = unhurried(
+    parseConfig({
+      env: { ...testVariables(folder), ...env },
+      files: readerOf(files),
+    }),
+  );
   const logged: string[] = [];
   const log = createLog({ level: "debug", format: "json", write: (line) => void logged.push(line) });
   const world: World = { now, log, metrics: createMetrics() };
@@ -159,6 +162,14 @@ export async function startUnmanaged({
       return stopped;
     },
   };
+}
+
+/** On a busy machine a sidecar is slow: it refuses requests for it only where a test sets the limit. */
+function unhurried(config: Config): Config {
+  const { overload: usual } = defaultProxyLimits;
+  const { overload } = config.proxy;
+  if (overload.delayMs !== usual.delayMs || overload.forMs !== usual.forMs) return config;
+  return { ...config, proxy: { ...config.proxy, overload: { ...usual, delayMs: 0 } } };
 }
 
 const withKey =

