@@ -296,8 +296,9 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
     this.#isOver = true;
     if (this.#open !== undefined) endless.delete(this.#open);
     const answeredWith = this.#hasBegun || this.fault !== undefined ? status : 0;
-    this.#proxy.leave(this, answeredWith, performance.now());
+    const now = performance.now();
+    this.#proxy.leave(this, answeredWith, now);
     const count = isUnderMcp(this) ? answeredByMcp : answered;
-    count.end(status, this.#since);
+    count.end(status, this.#since, now);
   }
 }

@@ -6,7 +6,9 @@ import type { AttachedCredentials, Attachments } from "../../broker/credentials/
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { IntegrationCount } from "../../broker/traffic/traffic-counts.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
+import { connectionStateFields } from "../../core/outgoing/connection-state-fields.ts";
 import { endingOf } from "../../core/outgoing/outgoing.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type AdmittedOrigin, parseOrigin } from "../../relay/origin.ts";
 import type { Upstream } from "../../relay/upstream.ts";
 import type { CallNotes } from "./call-notes.ts";
@@ -17,6 +19,10 @@ import type { ProxyCount, ResponseCounter } from "./proxy-count.ts";
 export interface CachedCall {
   readonly attachment: Attachment;
   readonly binding: Binding;
+  /** With its state, so that a request does not read the connection itself: a thousand in turn cost 0.4 µs each. */
+  readonly ref: ConnectionRef | undefined;
+  /** Headers for responses, about the state of the connection. */
+  readonly state: readonly string[];
   /** Counters of responses, by kind of credentials. */
   readonly responses: ResponseCounter;
   /** Counts the requests of the integration. */
@@ -76,6 +82,8 @@ export function createCallCache({ attachments, upstream, count, notes, world }: 
       const own = attachments(live);
       const { attachment, binding } = own;
       const made: CachedCall = {
+        ref: live.connection.ref,
+        state: connectionStateFields(live.connection),
         ending: endingOf(attachment),
         responses: count.responsesOf(live.credentials.kind.case ?? "none"),
         integrationCount: notes.countOf(live),

@@ -33,7 +33,7 @@ export function createCallNotes({ traffic, audit, world }: CallNotesOptions): Ca
 
   function noteRelayed(call: NotableCall, { relayed, status, endMs }: RelayedEnd): void {
     const { ready, sends, addedMicros, up, down, traceId, isTunnel } = relayed;
-    const { since, live, integrationCount, shortestSecret, proxied, caller } = ready;
+    const { since, ref, integrationCount, shortestSecret, proxied, caller } = ready;
     const { fault } = call;
     const addedMs = addedMicros / 1_000;
     const isError = status >= 500 || status === 429;
@@ -51,7 +51,7 @@ export function createCallNotes({ traffic, audit, world }: CallNotesOptions): Ca
     add({
       sinceMs: since,
       endMs,
-      ref: live.connection.ref ?? nowhere,
+      ref: ref ?? nowhere,
       method: proxied.method,
       path: mayHoldSecret ? withoutSecrets(path, [key, ...secretsOf(ready.attachment)]) : path,
       status,

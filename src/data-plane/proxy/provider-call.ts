@@ -53,6 +53,10 @@ export interface ProviderCall {
   readonly caller: Caller;
   readonly live: LiveConnection;
   readonly attachment: Attachment;
+  /** Names the connection. */
+  readonly ref: ConnectionRef | undefined;
+  /** Headers for the response, about the state of the connection. */
+  readonly state: readonly string[];
   /** Counters of responses, by kind of credentials. */
   readonly responses: ResponseCounter;
   /** Counts the requests of the integration. */

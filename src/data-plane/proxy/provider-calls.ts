@@ -242,8 +242,7 @@ function admitCall(
   { rates, admission }: Pick<ProviderCallsOptions, "rates" | "admission">,
   call: ProviderCall,
 ): boolean {
-  const { caller, live, since, verdict } = call;
-  const { ref } = live.connection;
+  const { caller, ref, since, verdict } = call;
   const { tryTake } = rates;
   if (tryTake !== undefined && (ref === undefined || !tryTake(caller.keyId, ref, since))) return false;
   if (!admission.trySpend(caller)) return false;
@@ -347,7 +346,7 @@ function prepareCall(
   { since, caller, live, key, options, use }: FoundCall,
 ): ProviderCall {
   const cached = cache.of(live);
-  const { attachment, binding, responses, integrationCount, shortestSecret, stamp, ending, only } = cached;
+  const { attachment, binding, ref, state, responses, integrationCount, shortestSecret, stamp, ending, only } = cached;
   const { mcp } = live.provider;
   const isAlias = alias !== undefined;
   const { address, path } = addressOf({ request, mcp, isAlias, forward, binding, only, options });
@@ -371,6 +370,8 @@ function prepareCall(
     caller,
     live,
     attachment,
+    ref,
+    state,
     responses,
     integrationCount,
     shortestSecret,

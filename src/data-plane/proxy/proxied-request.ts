@@ -1,5 +1,6 @@
 import type { Fault } from "../../base/fault.ts";
 import type { RpcMessage } from "../../core/mcp/message-scanner.ts";
+import { connectionStateFields } from "../../core/outgoing/connection-state-fields.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import { incomingTrailers } from "../../core/outgoing/incoming-fields.ts";
 import {
@@ -32,7 +33,6 @@ import {
   headerLines,
   informationalFields,
   isEventStream,
-  stateFields,
 } from "./response-lines.ts";
 import { type AttemptResult, retryDelayMs } from "./retries.ts";
 import type { AttemptTrace, ProxyTrace } from "./trace.ts";
@@ -235,7 +235,9 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
     const { calls } = this.#shared;
     calls.reloadConnection(this.#ready).then((live) => {
       if (this.#refusal !== refusal) return;
-      if (live !== undefined) this.#ready = { ...this.#ready, live };
+      if (live !== undefined) {
+        this.#ready = { ...this.#ready, live, state: connectionStateFields(live.connection) };
+      }
       this.#forwardRefusal();
     });
   }
@@ -328,7 +330,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver, RelayedCal
     const { lines, notable = [], notableAt = [] } = head;
     if (lines === undefined) return this.#rewrittenLines(head);
     this.#call.beginAnswer(isEventStream(head));
-    if (notable.length === 0) return lines + addedLines + headerLines(stateFields(this.#ready));
+    if (notable.length === 0) return lines + addedLines + headerLines(this.#ready.state);
     return callerLines(this.#ready, this.#call.context, { lines, notable, notableAt });
   }
 

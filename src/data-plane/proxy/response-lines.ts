@@ -1,12 +1,10 @@
 import { lowerCase } from "../../base/http/field-name.ts";
-import { connectionStateFields } from "../../core/outgoing/connection-state-fields.ts";
 import { incomingFields, incomingLines } from "../../core/outgoing/incoming-fields.ts";
-import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
 import type { CallContext, ProviderCall } from "./provider-call.ts";
 import { ProviderLinks } from "./provider-links.ts";
 
-type AnsweredCall = Pick<ProviderCall, "live" | "address" | "proxied" | "options" | "binding">;
+type AnsweredCall = Pick<ProviderCall, "live" | "state" | "address" | "proxied" | "options" | "binding">;
 
 /** Returns the headers for the caller: those of the provider's that may pass, and Latchkey's own. */
 export function callerFields(
@@ -18,7 +16,7 @@ export function callerFields(
   return incomingFields({
     fields,
     links: new ProviderLinks(call, context),
-    state: stateFields(call),
+    state: call.state,
     keepsSetCookie: call.live.integration.keepSetCookie,
     isHttp2,
   });
@@ -35,7 +33,7 @@ export function callerLines(
     notable,
     notableAt,
     links: new ProviderLinks(call, context),
-    state: stateFields(call),
+    state: call.state,
     keepsSetCookie: call.live.integration.keepSetCookie,
   });
 }
@@ -49,12 +47,6 @@ export function informationalFields(call: AnsweredCall, context: CallContext, fi
     i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === "link" ? links.links(value) : value,
   );
 }
-
-/** Most connections are active, and their responses have no state headers. */
-export const stateFields = ({ live: { connection } }: AnsweredCall): readonly string[] =>
-  connection.state === Connection_State.ACTIVE ? noFields : connectionStateFields(connection);
-
-const noFields: readonly string[] = [];
 
 /** An event stream has no length; other responses skip the check of the type. */
 export function isEventStream(head: ResponseHead): boolean {

@@ -17,7 +17,8 @@ export interface CountedResponse {
 }
 
 export interface RouteCount {
-  end(status: number, since: number | undefined): void;
+  /** `now`: the monotonic time. */
+  end(status: number, since: number | undefined, now: number): void;
 }
 
 export function createDoorCount({ httpOpen, httpRequests, httpSeconds }: Metrics, door: string): DoorCount {
@@ -30,11 +31,11 @@ export function createDoorCount({ httpOpen, httpRequests, httpSeconds }: Metrics
     const seconds = httpSeconds.series({ door, route });
     const byStatus: Tally[] = [];
     const made: RouteCount = {
-      end(status, since) {
+      end(status, since, now) {
         open.add(-1);
         byStatus[status] ??= httpRequests.series({ door, route, status: String(status) });
         byStatus[status].add();
-        if (since !== undefined) seconds.observe((performance.now() - since) / 1_000);
+        if (since !== undefined) seconds.observe((now - since) / 1_000);
       },
     };
     routes.set(route, made);
@@ -43,7 +44,7 @@ export function createDoorCount({ httpOpen, httpRequests, httpSeconds }: Metrics
 
   return {
     begin: () => open.add(),
-    end: ({ route, status, since }) => countOf(route).end(status, since),
+    end: ({ route, status, since }) => countOf(route).end(status, since, performance.now()),
     of: countOf,
   };
 }
