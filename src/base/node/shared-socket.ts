@@ -18,6 +18,8 @@ export interface SocketReader {
 /** Size of Node's reads. */
 export const readBytes = 64 * 1024;
 const shared = Buffer.allocUnsafeSlow(readBytes);
+/** The bytes of the last read, unless they came in a reader's own buffer. */
+export const sharedReads = { bytes: shared, view: new DataView(shared.buffer) };
 
 /**
  * A connection from a client, read into one buffer that all connections share. Node allocates 64 KiB for each read

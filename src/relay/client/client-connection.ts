@@ -1,16 +1,16 @@
-import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { readBytes, SharedSocket, type SocketReader } from "../../base/node/shared-socket.ts";
+import { readBytes, SharedSocket, type SocketReader, sharedReads } from "../../base/node/shared-socket.ts";
 import { hasUnsent } from "../../base/node/text-writes.ts";
 import { createYoungCollection } from "../../base/node/young-collection.ts";
 import { type BatchMember, hasTickEnd, waitsForOthers, workSoon, writeSoon } from "../batching.ts";
 import type { Exchange } from "../exchange.ts";
 import type { RelayFailure } from "../failure.ts";
-import { isBegunHead, parseRequestHead, type RequestHead } from "../http1/request-head.ts";
-import { type ResponseHead, statusLine } from "../http1/response-head.ts";
+import { isBegunHead, knownHeadIn, parseRequestHead, type RequestHead, textOf } from "../http1/request-head.ts";
+import type { ResponseHead } from "../http1/response-head.ts";
 import type { ClientConnectionOwner, OwnAnswer, TakenRequest } from "./client-connection-owner.ts";
 import { ClientResponse, hasKnownEnd, idleMs, smallBytes } from "./client-response.ts";
-import { type AnswerRules, type ClientSide, cutAfterMs, linksIn } from "./client-side.ts";
+import { type AnswerRules, type ClientSide, cutAfterMs } from "./client-side.ts";
+import { textsOf } from "./own-answer.ts";
 
 /** Limits the time until the head of a request is complete. */
 const headMs = 10_000;
@@ -35,8 +35,8 @@ const collectYoung = createYoungCollection();
 export class ClientConnection extends ClientResponse implements ClientSide, SocketReader, BatchMember {
   readonly #owner: ClientConnectionOwner<ClientConnection>;
   #state: (typeof states)[keyof typeof states] = states.waiting;
-  /** Text that was received and waits for the end of this batch. */
-  #came: string | undefined;
+  /** What was received and waits for the end of this batch: a text, or a head that was recognized. */
+  #came: string | RequestHead | undefined;
   /** Bytes that were received and not parsed yet: the beginning of a head, or pipelined requests. */
   #unread: Buffer | undefined;
   /** Start of the current wait. */
@@ -91,12 +91,6 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     if (bytes !== undefined) this.#readBody(bytes);
   }
 
-  onInformational(head: ResponseHead): void {
-    const links = linksIn(head);
-    if (links.length === 0 || this.hasBegun) return;
-    this.socket.write(`HTTP/1.1 103 Early Hints\r\nLink: ${links.join(", ")}\r\n\r\n`, "latin1");
-  }
-
   onHead(head: ResponseHead, hasMore: boolean): void {
     const { framing } = head;
     // If the response ends only with the provider's connection, ours continues, so the body needs chunks. An HTTP/2
@@ -131,20 +125,13 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     }
   }
 
-  onDrain(): void {
-    this.socket.resume();
-  }
-
   /** Answers instead of the provider. */
-  answer({ status, headers, body }: OwnAnswer): void {
+  answer(own: OwnAnswer): void {
     // Do not wait for the rest of the request body.
     if (this.#bodyLeft > 0) this.closes = true;
-    const content = Buffer.from(body).toString("latin1");
-    let lines = "";
-    for (const [name, value] of Object.entries(headers)) lines += `${name}: ${value}\r\n`;
+    const { lines, content } = textsOf(own);
     this.isChunked = false;
-    const first = statusLine(status, STATUS_CODES[status] ?? "");
-    this.#begin(status, content.length, `${first}${lines}content-length: ${content.length}\r\n`);
+    this.#begin(own.status, content.length, lines);
     if (!this.#isHead) this.addText(content);
     this.flush();
     this.#finish();
@@ -182,13 +169,14 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     if (this.#state === states.handedOver) return false;
     this.#isFilled = length >= handedOnBytes;
     if (this.#state === states.waiting && this.#unread === undefined && length <= maxHeadBytes) {
-      // Most requests come in one read, and are only parsed as text.
-      const text = buffer.toString("latin1", 0, length);
+      // Most requests come in one read, and repeat their headers. Others are only parsed as text.
+      const known = buffer === this.#room ? undefined : knownHeadIn(sharedReads, length);
+      const came = known ?? buffer.toString("latin1", 0, length);
       if (waitsForOthers()) {
-        this.#came = text;
+        this.#came = came;
         workSoon(this);
       } else {
-        this.#readText(text, undefined);
+        this.#work(came);
       }
     } else if (buffer === this.#room && this.#isFilled) {
       this.#read(buffer.subarray(0, length));
@@ -212,7 +200,12 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     const came = this.#came;
     if (came === undefined) return;
     this.#came = undefined;
-    if (!this.socket.destroyed) this.#readText(came, undefined);
+    if (!this.socket.destroyed) this.#work(came);
+  }
+
+  #work(came: string | RequestHead): void {
+    if (typeof came === "string") this.#readText(came, undefined);
+    else this.#take(came, undefined, 0);
   }
 
   readonly #read = (bytes: Buffer): void => {
@@ -246,10 +239,15 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
     }
     if (bytes !== undefined && bytes.length > end) this.#unread = bytes.subarray(end);
     else if (text.length > end) this.#unread = Buffer.from(text.slice(end), "latin1");
+    this.#take(head, bytes ?? text, asked);
+  }
+
+  /** `received` includes what follows the head; undefined: nothing follows. */
+  #take(head: RequestHead, received: Buffer | string | undefined, asked: number): void {
     this.#expect(head);
     const taken = asked <= mostAsks && this.#owner.take(this, head);
     if (taken === true) return;
-    const whole = bytes ?? Buffer.from(text, "latin1");
+    const whole = Buffer.isBuffer(received) ? received : Buffer.from(received ?? textOf(head), "latin1");
     if (taken === false) this.#handOver(whole);
     else this.#askAgain(whole, taken, asked + 1);
   }

@@ -3,7 +3,7 @@ import { lowerCase } from "../../base/http/field-name.ts";
 import { writeText } from "../../base/node/text-writes.ts";
 import { takesMore } from "../backpressure.ts";
 import type { Framing, ResponseHead } from "../http1/response-head.ts";
-import { trailersIn } from "./client-side.ts";
+import { linksIn, trailersIn } from "./client-side.ts";
 import { LentBuffers } from "./lent-buffers.ts";
 
 /** Limits the idle time between the requests of a connection. */
@@ -55,6 +55,16 @@ export abstract class ClientResponse {
       this.#flushSoon();
     }
     return takesMore(this.socket);
+  }
+
+  onInformational(head: ResponseHead): void {
+    const links = linksIn(head);
+    if (links.length === 0 || this.hasBegun) return;
+    this.socket.write(`HTTP/1.1 103 Early Hints\r\nLink: ${links.join(", ")}\r\n\r\n`, "latin1");
+  }
+
+  onDrain(): void {
+    this.socket.resume();
   }
 
   writeNow(): void {

@@ -1,4 +1,5 @@
 import { crc32 } from "node:zlib";
+import { createKnownBytes } from "../../base/caches/known-bytes.ts";
 import { createRecentCache } from "../../base/caches/recent-cache.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import { trimmed } from "../../base/http/field-value.ts";
@@ -17,6 +18,8 @@ export interface RequestHead {
 }
 
 export interface RequestFields {
+  /** All lines, with the empty one. */
+  readonly text: string;
   /** Name, value, name, value, as received. */
   readonly rawHeaders: readonly string[];
   /** Length of the body; 0 without a body. */
@@ -52,6 +55,8 @@ const plainNumber = /^(?:0|[1-9][0-9]{0,14})$/;
  */
 const recent = createRecentCache<RequestFields>(1_024);
 const maxRememberedLength = 2_048;
+/** The same headers again, to be found without making a string of them. */
+const knownLines = createKnownBytes<RequestFields>({ bytes: 512 * 1_024, maxLength: maxRememberedLength });
 /**
  * Headers that never come again, such as those of webhooks, would evict others from the cache and live just long
  * enough to cause a garbage collection. So headers seen for the first time leave only a checksum, in one of two slots.
@@ -80,7 +85,8 @@ export function parseRequestHead(text: string): RequestHead | undefined {
   const known = lines.length > maxRememberedLength ? undefined : recent.get(lines);
   const fields = known ?? parseFields(lines);
   if (fields === undefined) return undefined;
-  if (known === undefined && lines.length <= maxRememberedLength && comesAgain(lines)) recent.set(lines, fields);
+  if (known !== undefined) knownLines.keep(lines, known);
+  else if (lines.length <= maxRememberedLength && comesAgain(lines)) recent.set(lines, fields);
   return { method: text.slice(0, methodEnd), url: text.slice(methodEnd + 1, urlEnd), fields };
 }
 
@@ -112,8 +118,61 @@ function parseFields(text: string): RequestFields | undefined {
     }
   }
   if (hosts !== 1) return undefined;
-  return { rawHeaders, contentLength: contentLength ?? 0, closes: connection === "close", memo: new Memo() };
+  return { text, rawHeaders, contentLength: contentLength ?? 0, closes: connection === "close", memo: new Memo() };
 }
 
 /** Returns whether the bytes so far may still become such a head. */
 export const isBegunHead = (text: string): boolean => wellBegun.test(text);
+
+/** Writes a head as it came. */
+export const textOf = ({ method, url, fields }: RequestHead): string => `${method} ${url} HTTP/1.1\r\n${fields.text}`;
+
+const code = (text: string): number => Buffer.from(text, "latin1").readInt32LE();
+/** The first four bytes of a head, by method. */
+const startOf = { GET: code("GET "), HEAD: code("HEAD"), POST: code("POST"), PUT: code("PUT ") };
+const emptyLine = code("\r\n\r\n");
+const [http, version, blank, slash, firstSafe, lastSafe] = [code("HTTP"), code("/1.1"), 0x20, 0x2f, 0x21, 0x7e];
+const lineEnd = 0x0d0a;
+
+/**
+ * Reads a head whose headers are known, and which is all of `length` bytes; undefined for any other: then
+ * `parseRequestHead` decides. Equal bytes have the same meaning, whatever comes before them; nothing else is accepted
+ * here but a method, a path and the protocol, as `lineFirst` does.
+ */
+export function knownHeadIn({ bytes, view }: ReadBytes, length: number): RequestHead | undefined {
+  if (length < minHeadLength || view.getInt32(length - 4, true) !== emptyLine) return undefined;
+  const method = methodAt(view);
+  if (method === undefined) return undefined;
+  const path = method.length + 1;
+  if (view.getUint8(path - 1) !== blank || view.getUint8(path) !== slash) return undefined;
+  // The empty line ends the loop.
+  let at = path + 1;
+  for (let next = view.getUint8(at); next >= firstSafe && next <= lastSafe; next = view.getUint8(at)) at += 1;
+  if (at + protocolLength >= length || !isProtocolAt(view, at)) return undefined;
+  const fields = knownLines.of(view, at + protocolLength, length);
+  if (fields === undefined) return undefined;
+  return { method, url: bytes.toString("latin1", path, at), fields };
+}
+
+/** What was read, in both forms. */
+interface ReadBytes {
+  readonly bytes: Buffer;
+  readonly view: DataView;
+}
+
+/** No request is shorter: `GET / HTTP/1.1`, a host, the empty line. */
+const minHeadLength = 24;
+
+function methodAt(view: DataView): "GET" | "HEAD" | "POST" | "PUT" | undefined {
+  const start = view.getInt32(0, true);
+  if (start === startOf.GET) return "GET";
+  if (start === startOf.POST) return "POST";
+  if (start === startOf.PUT) return "PUT";
+  return start === startOf.HEAD ? "HEAD" : undefined;
+}
+
+const isProtocolAt = (view: DataView, at: number): boolean =>
+  view.getUint8(at) === blank &&
+  view.getInt32(at + 1, true) === http &&
+  view.getInt32(at + 5, true) === version &&
+  view.getUint16(at + 9) === lineEnd;

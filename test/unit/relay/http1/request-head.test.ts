@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Memo } from "../../../../src/base/memo.ts";
-import { isBegunHead, parseRequestHead } from "../../../../src/relay/http1/request-head.ts";
+import { isBegunHead, knownHeadIn, parseRequestHead, textOf } from "../../../../src/relay/http1/request-head.ts";
+import { below, seeded } from "../../../support/runner/seeded.ts";
 
 const plain = "GET /proxy/x?y=z HTTP/1.1\r\nHost: localhost\r\nX-High: caf\xe9\r\nAccept:  */* \t\r\n\r\n";
 const withField = (field: string) => plain.replace("Accept:  */* \t", field);
@@ -11,6 +12,7 @@ describe("an ordinary head", () => {
       method: "GET",
       url: "/proxy/x?y=z",
       fields: {
+        text: plain.slice(plain.indexOf("\r\n") + 2),
         rawHeaders: ["Host", "localhost", "X-High", "caf\xe9", "Accept", "*/*"],
         contentLength: 0,
         closes: false,
@@ -93,6 +95,74 @@ it.each([
   expect(text).not.toBe(plain);
   expect(parseRequestHead(text)).toBeUndefined();
 });
+
+/** Behind the text are bytes of an earlier read. */
+function readOf(text: string): { readonly bytes: Buffer; readonly view: DataView } {
+  const bytes = Buffer.alloc(text.length + plain.length, plain, "latin1");
+  bytes.write(text, "latin1");
+  return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length) };
+}
+
+describe("a head that was read as bytes", () => {
+  const known = (text: string) => knownHeadIn(readOf(text), text.length);
+  const learn = (text: string) => {
+    for (let times = 0; times < 3; times += 1) parseRequestHead(text);
+  };
+
+  it("is found by its headers once they were parsed, with the same fields", () => {
+    const text = plain.replace("localhost", "known.test");
+    expect(known(text)).toBeUndefined();
+    learn(text);
+    for (const method of ["GET", "HEAD", "POST", "PUT"]) {
+      const other = text.replace("GET /proxy/x?y=z", `${method} /${"p".repeat(method.length)}`);
+      const found = known(other);
+      expect(found).toEqual(parseRequestHead(other));
+      expect(found?.fields).toBe(parseRequestHead(other)?.fields);
+      expect(found && textOf(found)).toBe(other);
+    }
+    for (const method of ["PATCH", "DELETE", "OPTIONS", "GETS", "GE"]) {
+      expect(known(text.replace("GET", method))).toBeUndefined();
+    }
+  });
+
+  it("is not found when anything precedes, follows, or is missing", () => {
+    learn(plain);
+    expect(known(plain)).toBeDefined();
+    const { length } = plain;
+    const cut = Array.from({ length }, (_, i) => knownHeadIn(readOf(plain), i));
+    expect(cut.filter((one) => one !== undefined)).toEqual([]);
+    for (const text of [`${plain}x`, `${plain}${plain}`, `\r\n${plain}`, `${plain}\r\n`, plain.replace("/1.1", "/1.0")])
+      expect([text, known(text)]).toEqual([text, undefined]);
+  });
+
+  it("never differs from what is parsed, whatever bytes change", () => {
+    const random = seeded(20_261_126);
+    const heads = [
+      plain,
+      plain.replace("X-High", "X-Other"),
+      withField("Content-Length: 5"),
+      withField("Connection: close"),
+    ];
+    for (const head of heads) learn(head);
+    let found = 0;
+    for (let round = 0; round < 20_000; round += 1) {
+      let text = heads[below(random, heads.length)] ?? plain;
+      for (let changes = below(random, 3); changes > 0; changes -= 1) {
+        const at = below(random, text.length);
+        const piece = pieces[below(random, pieces.length)] ?? String.fromCharCode(below(random, 256));
+        text = text.slice(0, at) + piece + text.slice(at + below(random, 3));
+      }
+      const one = known(text);
+      if (one === undefined) continue;
+      found += 1;
+      expect(one).toEqual(parseRequestHead(text));
+      expect(text.indexOf("\r\n\r\n")).toBe(text.length - 4);
+    }
+    expect(found).toBeGreaterThan(5_000);
+  });
+});
+
+const pieces = ["\r\n", "\r", "\n", " ", "\r\n\r\n", "HTTP/1.1", "/", "\0", "\xff", ":", "GET "];
 
 it("recognizes an incomplete head, cut anywhere behind its path's first slash", () => {
   const cut = Array.from({ length: plain.length }, (_, i) => plain.slice(0, i)).filter((text) => isBegunHead(text));
