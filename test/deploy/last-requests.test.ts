@@ -8,6 +8,7 @@ import { startStopwatch } from "../support/runner/stopwatch.ts";
 import { openWire } from "../support/sidecar/door.ts";
 import { secretKey, startTestSidecar, temporaryFolder } from "../support/sidecar/harness.ts";
 import { lacks } from "../support/sidecar/needs.ts";
+import { serveInProcess } from "../support/sidecar/process.ts";
 import type { CallerKind, LateAnswer, LateCaller, LateCalling } from "./late-callers.ts";
 
 /** Requests that lie unread in the kernel when a stop begins, without a drain delay. */
@@ -52,12 +53,17 @@ function asked(
   ];
 }
 
-/** Has the callers send while this thread, with the sidecar, is blocked; then stops the sidecar at once. */
-async function stopUnder(
-  calls: readonly Asked[],
-  ofKind: number,
-  stop: () => Promise<void>,
-): Promise<readonly LateAnswer[]> {
+interface Stopping {
+  /** Callers of each kind, for each request. */
+  readonly ofKind: number;
+  /** Called when the callers have opened their connections. */
+  readonly freeze?: () => void;
+  readonly stop: () => Promise<unknown>;
+}
+
+/** Has the callers send while this thread, with a sidecar in it, is blocked; then stops the sidecar at once. */
+async function stopUnder(calls: readonly Asked[], stopping: Stopping): Promise<readonly LateAnswer[]> {
+  const { ofKind, freeze, stop } = stopping;
   const callers = calls.flatMap((call) =>
     kinds.flatMap((kind) => Array.from({ length: ofKind }, () => ({ ...call, kind, name: `${call.name}: ${kind}` }))),
   );
@@ -66,6 +72,7 @@ async function stopUnder(
   const worker = new Worker(new URL("late-callers.ts", import.meta.url), { workerData });
   onTestFinished(() => void worker.terminate());
   await once(worker, "message");
+  freeze?.();
   worker.postMessage("send");
   expect(Atomics.wait(new Int32Array(sent), 0, 0, 20_000)).not.toBe("timed-out");
   const stopped = stop();
@@ -92,10 +99,32 @@ it.each([
     env: { LATCHKEY_FAST_LANE: fastPath, LATCHKEY_PUBLIC_LISTEN: "127.0.0.1:0", LATCHKEY_GRACE: "20s" },
   });
   const calls = asked(sidecar.addresses, "/proxy/x", proxyHeaders);
-  const answers = await stopUnder(calls, many, stop);
+  const answers = await stopUnder(calls, { ofKind: many, stop });
   expect(lost(answers)).toEqual([]);
   expect(answers).toHaveLength(calls.length * kinds.length * many);
   expect(logged.filter((line) => line.includes("the grace period is over"))).toEqual([]);
+});
+
+it("answers them also in a process that is frozen when SIGTERM comes", async () => {
+  const { address, child, exited } = await serveInProcess({
+    folder: await temporaryFolder(),
+    env: { LATCHKEY_GRACE: "20s" },
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const addresses = { data: address("data"), control: address("control") };
+  const calls = asked(addresses, "/connections", { authorization: `Bearer ${secretKey}` });
+  const answers = await stopUnder(calls, {
+    ofKind: many,
+    freeze: () => child.kill("SIGSTOP"),
+    stop() {
+      child.kill("SIGTERM");
+      child.kill("SIGCONT");
+      return exited;
+    },
+  });
+  // What a turn of the event loop reads before the signal is answered as before a stop.
+  expect(answers.filter(({ outcome }) => !outcome.startsWith("200"))).toEqual([]);
+  expect(await exited).toBe(0);
 });
 
 it.skipIf(lacks("openssl"))("waits for no TLS handshake that does not end", async () => {
@@ -141,7 +170,7 @@ it("answers the request that follows a response which could not announce the end
 it.skipIf(lacks("openssl"))("finishes TLS handshakes that have begun, and answers their requests", async () => {
   const { sidecar, stop } = await startOverTls();
   const calls = asked(sidecar.addresses, "/connections", { authorization: `Bearer ${secretKey}` });
-  const answers = await stopUnder(calls, fewOverTls, stop);
+  const answers = await stopUnder(calls, { ofKind: fewOverTls, stop });
   expect(lost(answers)).toEqual([]);
   expect(answers).toHaveLength(calls.length * kinds.length * fewOverTls);
 });
