@@ -20,7 +20,7 @@ export interface Receiver {
   readonly application: Application;
   /** For files of the bench. */
   readonly folder: string;
-  /** The folder of its store. */
+  /** The folder of LevelDB's files. */
   readonly store: string;
   /** The webhook addresses of each environment's calendar. */
   readonly paths: Readonly<Record<"idle" | "fast" | "beside" | "dead", string>>;
@@ -77,7 +77,7 @@ export async function startReceiver({ name, folder, dist, command, loaded }: Rec
     await sidecar.stop();
     application.stop();
   };
-  return { name, sidecar, application, folder, store, paths, rpc, stop };
+  return { name, sidecar, application, folder, store: join(store, "store"), paths, rpc, stop };
 }
 
 /** An environment for each kind of application, with a thousand connections of one URI and one of another. */
