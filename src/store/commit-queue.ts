@@ -1,5 +1,13 @@
 import type { Metrics } from "../base/metrics/metrics.ts";
-import { type Change, type Condition, maxKeyBytes, type StaleWrite, StoreUnavailable } from "./contract.ts";
+import {
+  type Change,
+  type CommitTiming,
+  type Condition,
+  maxKeyBytes,
+  type StaleWrite,
+  StoreUnavailable,
+} from "./contract.ts";
+import { createPatience } from "./patience.ts";
 
 /** A requested commit. */
 export interface CommitRequest {
@@ -12,7 +20,7 @@ export type CommitOutcome = number | StaleWrite;
 
 /** Queues commits while others are being written; queued commits share the next write and its fsync. */
 export interface CommitQueue {
-  commit(changes: readonly Change[], conditions: readonly Condition[]): Promise<number>;
+  commit(changes: readonly Change[], conditions: readonly Condition[], timing?: CommitTiming): Promise<number>;
   /** Number of commits that are queued or being written. */
   readonly length: number;
   /** Rejects all queued and further commits with this error, until `resume`. */
@@ -39,6 +47,7 @@ const maxWaiting = 20_000;
 const maxWaitingBytes = 64 * 1024 * 1024;
 
 interface QueuedCommit extends CommitRequest {
+  readonly mayWait: boolean;
   readonly bytes: number;
   readonly queuedAt: number;
   readonly resolve: (revision: number) => void;
@@ -51,11 +60,14 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
   let underWay = 0;
   let stopped: StoreUnavailable | undefined;
   let writing: Promise<void> | undefined;
+  const patience = createPatience(begin);
 
   function takeGroup(): QueuedCommit[] {
     const { count, bytes } = nextGroup(waiting);
     waitingBytes -= bytes;
-    return waiting.splice(0, count);
+    const group = waiting.splice(0, count);
+    patience.taken(group);
+    return group;
   }
 
   function settle({ commit, outcome }: { readonly commit: QueuedCommit; readonly outcome: CommitOutcome }): void {
@@ -92,12 +104,17 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
   }
 
   async function writeWaiting(): Promise<void> {
-    while (waiting.length > 0) await writeGroup();
+    while (waiting.length > 0 && !patience.lasts(waiting.length)) await writeGroup();
     writing = undefined;
   }
 
+  function begin(): void {
+    // Deferred by a microtask, so that commits requested together share the write.
+    writing ??= Promise.resolve().then(writeWaiting);
+  }
+
   return {
-    commit(changes, conditions) {
+    commit(changes, conditions, { mayWait = false } = {}) {
       if (stopped !== undefined) return Promise.reject(stopped);
       // A string has at most three UTF-8 bytes per UTF-16 unit.
       if (changes.some(({ key }) => key.length * 3 > maxKeyBytes && Buffer.byteLength(key) > maxKeyBytes)) {
@@ -109,10 +126,11 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
         return Promise.reject(new StoreUnavailable("too many commits are queued; try again later"));
       }
       return new Promise((resolve, reject) => {
-        waiting.push({ changes, conditions, bytes, queuedAt: performance.now(), resolve, reject });
+        const queued = { changes, conditions, mayWait, bytes, queuedAt: performance.now(), resolve, reject };
+        waiting.push(queued);
         waitingBytes += bytes;
-        // Deferred by a microtask, so that commits requested together share the write.
-        writing ??= Promise.resolve().then(writeWaiting);
+        patience.queued(queued);
+        begin();
       });
     },
     get length() {
@@ -121,12 +139,16 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
     stop(reason) {
       stopped = reason;
       waitingBytes = 0;
-      for (const { reject } of waiting.splice(0)) reject(reason);
+      const rejected = waiting.splice(0);
+      patience.taken(rejected);
+      for (const { reject } of rejected) reject(reason);
     },
     resume() {
       stopped = undefined;
     },
     async drained() {
+      patience.end();
+      if (waiting.length > 0) begin();
       await writing;
     },
   };

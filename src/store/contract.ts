@@ -15,7 +15,7 @@ export interface Store {
    * at the revision that its change expects, or a condition does not hold. Rejects with `StoreUnavailable` if the
    * changes could not be made durable: it is then unknown whether they were applied.
    */
-  commit(changes: readonly Change[], conditions?: readonly Condition[]): Promise<number>;
+  commit(changes: readonly Change[], conditions?: readonly Condition[], timing?: CommitTiming): Promise<number>;
   /**
    * Reports everything committed after `from`, in order. Commits of this process are reported one by one. For commits
    * of other processes, changes that a later commit replaced may be left out, so a commit may have no changes. Rejects
@@ -36,6 +36,14 @@ export interface Store {
   status(): StoreStatus;
   /** Undefined if no other process can open the store. */
   readonly sessions?: ProcessSessions | undefined;
+}
+
+export interface CommitTiming {
+  /**
+   * While other commits are frequent, this one may wait some milliseconds to share a write with the next of them. For
+   * commits that no caller waits for. Only LevelDB waits.
+   */
+  readonly mayWait?: boolean;
 }
 
 /**

@@ -67,8 +67,8 @@ export function createWaitingBackend({ backend, onObstacle, signal, log }: Waiti
       keys: (range) => reading(() => backend.keys(range)),
       // Repeating it is harmless.
       discard: (range, fence) => reading(() => backend.discard(range, fence)),
-      commit(changes, conditions) {
-        const commit = () => backend.commit(changes, conditions);
+      commit(changes, conditions, timing) {
+        const commit = () => backend.commit(changes, conditions, timing);
         return isStarting ? untilDone(commit) : commit();
       },
       watch: (from, watcher) => reading(() => backend.watch(from, watcher)),

@@ -70,9 +70,9 @@ export async function openLevelStore({ folder: given, log, metrics, create = tru
 
   return {
     ...reads,
-    commit(changes, conditions = []) {
+    commit(changes, conditions = [], timing = {}) {
       if (isClosed) return Promise.reject(new StoreUnavailable("the store is closed"));
-      return queue.commit(changes, conditions);
+      return queue.commit(changes, conditions, timing);
     },
     async watch(from, watcher) {
       requireOpen();

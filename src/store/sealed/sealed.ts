@@ -79,10 +79,10 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     });
   }
 
-  function commit(changes: readonly Change[], conditions: readonly Condition[] = []): Promise<number> {
+  const commit: Store["commit"] = (changes, conditions = [], timing = {}) => {
     const seals = changes.some(({ secret }) => secret === true);
-    return seals ? commitSealed(changes, conditions) : backend.commit(closed(changes), conditions);
-  }
+    return seals ? commitSealed(changes, conditions) : backend.commit(closed(changes), conditions, timing);
+  };
 
   async function commitSealed(changes: readonly Change[], conditions: readonly Condition[]): Promise<number> {
     if (frames.sealsMade() - sealsBefore > maxSealsOfEpoch) {

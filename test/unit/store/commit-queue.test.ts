@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import { type CommitOutcome, type CommitRequest, createCommitQueue } from "../../../src/store/commit-queue.ts";
 import { type Change, StaleWrite, StoreUnavailable } from "../../../src/store/contract.ts";
@@ -65,6 +65,51 @@ it("joins independent commits to one write, in order", async () => {
   }
   await Promise.all(asked);
   expect([0, 1, 2, 3, 4].map(keysOf)).toEqual([["a", "b", "c"], ["d"], ["e"], ["e", "\u{1f511}"], ["f"]]);
+});
+
+it("lets a commit that may wait join the next one, while commits are frequent, and not for long", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { queue, ends, groups, keysOf, turn } = stalling();
+  const commit = async (key: string, mayWait: boolean) => {
+    void queue.commit([put(key)], [], { mayWait });
+    await turn();
+  };
+  const write = async () => {
+    const i = ends.length - 1;
+    ends[i]?.((keysOf(i) ?? []).map(() => i + 1));
+    await turn();
+    return keysOf(i);
+  };
+  // No other commit is expected.
+  await commit("alone", true);
+  expect(await write()).toEqual(["alone"]);
+  await commit("first", false);
+  await commit("during a write", true);
+  expect(await write()).toEqual(["first"]);
+  expect(groups).toHaveLength(2);
+  await commit("second", false);
+  expect(await write()).toEqual(["during a write", "second"]);
+  // Nothing comes in time.
+  await commit("late", true);
+  vi.advanceTimersByTime(3);
+  expect(groups).toHaveLength(3);
+  vi.advanceTimersByTime(1);
+  await turn();
+  expect(await write()).toEqual(["late"]);
+  await commit("third", false);
+  expect(await write()).toEqual(["third"]);
+  for (let i = 1; i < 16; i += 1) await commit(`of many ${i}`, true);
+  expect(groups).toHaveLength(5);
+  await commit("of many 16", true);
+  expect(await write()).toHaveLength(16);
+  await commit("fourth", false);
+  expect(await write()).toEqual(["fourth"]);
+  await commit("last", true);
+  const drained = queue.drained();
+  await turn();
+  expect(await write()).toEqual(["last"]);
+  await drained;
 });
 
 it("writes a commit apart whose empty range is ordered differently by bytes than by JavaScript", async () => {

@@ -45,7 +45,8 @@ export function createForwardResults(options: ForwardResultsOptions): ForwardRes
     const held = ours.held({ partition: partition.number }) ?? partition;
     const conditions = after.state === Forward_State.DELIVERED ? [] : [held.fence];
     try {
-      await store.commit(forwards.change({ before, after }), conditions);
+      // A crash meanwhile only repeats the delivery.
+      await store.commit(forwards.change({ before, after }), conditions, { mayWait: true });
     } catch (error) {
       if (!(error instanceof StaleWrite)) throw error;
       // The forward was replayed or purged in the meantime, or another replica took over: the stored state wins.
