@@ -67,8 +67,12 @@ export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
   return mistakes;
 }
 
-export const lowerTags = (tags: Readonly<Record<string, string>>): Record<string, string> =>
-  Object.fromEntries(Object.entries(tags).map(([key, value]) => [key.toLowerCase(), value]));
+/** Returns valid tags with keys in lower case. */
+export function lowerTags(tags: Readonly<Record<string, string>>): Record<string, string> {
+  const lower: Record<string, string> = {};
+  for (const key of Object.keys(tags)) lower[key.toLowerCase()] = tags[key] ?? "";
+  return lower;
+}
 
 /** Tags that mirror the deprecated `end_user`. */
 export function endUserTags(endUser: EndUser | undefined): Record<string, string> {
@@ -120,6 +124,7 @@ const checkChannelKeys = (metadata: JsonObject): Mistake[] =>
 
 /** Checks the connection config against the fields that the provider describes. */
 export function checkConnectionConfig(config: JsonObject, fields: readonly ConnectionField[]): Mistake[] {
+  if (fields.length === 0 && Object.keys(config).length === 0) return [];
   const path = ["connection_config"];
   if (depthOf(config) > maxMetadataDepth || Buffer.byteLength(JSON.stringify(config)) > maxMetadataBytes) {
     return [mistake(path, "is too large or too deep")];

@@ -68,8 +68,11 @@ function takeNonce(): void {
 
 /** The first half of an HMAC-SHA-256, which cannot be forged without the secret. One character per byte. */
 export function tagOf(secret: KeyObject, ...parts: readonly (string | Uint8Array)[]): string {
-  const key = hmacKeys.get(secret) ?? createHmacKey(secret.export());
-  hmacKeys.set(secret, key);
+  let key = hmacKeys.get(secret);
+  if (key === undefined) {
+    key = createHmacKey(secret.export());
+    hmacKeys.set(secret, key);
+  }
   return key.of(...parts).slice(0, tagBytes);
 }
 

@@ -33,6 +33,13 @@ const taggedHeadBytes = 1 + tagLength;
 
 export function createValueEnvelope({ keyring, metrics }: ValueEnvelopeOptions): ValueEnvelope {
   let sealsMade = 0;
+  let sealsCounted = 0;
+
+  /** The metric counts the encryptions of a tick at once. */
+  function countSeals(): void {
+    metrics.seals.inc({ operation: "seal" }, sealsMade - sealsCounted);
+    sealsCounted = sealsMade;
+  }
 
   function untag(key: string, bytes: Buffer): Uint8Array {
     const value = bytes.subarray(taggedHeadBytes);
@@ -58,7 +65,7 @@ export function createValueEnvelope({ keyring, metrics }: ValueEnvelopeOptions):
     const head = Buffer.allocUnsafe(sealedHeadBytes);
     head[0] = sealedKind;
     head.writeUInt32BE(stored.epoch, 1);
-    metrics.seals.inc({ operation: "seal" });
+    if (sealsMade === sealsCounted) queueMicrotask(countSeals);
     sealsMade += 1;
     return encrypt({ secret, value, about: aboutSealed(key, head), head });
   }

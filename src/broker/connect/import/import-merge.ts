@@ -1,4 +1,3 @@
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { credentialsExpireAt } from "../../../auth/credential-life.ts";
 import { withIssuer } from "../../../auth/oauth2/token-issuer.ts";
 import { bytesFor } from "../../../base/message-bytes.ts";
@@ -17,6 +16,7 @@ import { credentialsKey } from "../../connections/connection-collections.ts";
 import type { ConnectionHealth } from "../../connections/health/health.ts";
 import { scopesOfImport } from "../../connections/import-scopes.ts";
 import type { Numbers } from "../../connections/numbers.ts";
+import { timestampNow } from "../../stored/timestamp-now.ts";
 import { withShownTokens } from "../../tokens/further-tokens.ts";
 import type { AuthorizedImport } from "./authorized-import.ts";
 import type { ImportDescriptions } from "./import-descriptions.ts";
@@ -67,7 +67,7 @@ export function createMergeImport({ numbers, health, importDescriptions, world }
   function merged({ item, ref, target, base, authorized }: MergeRequest, number: number): Connection {
     const { credentials, metadata, connectionConfig, endUser, webhookUrlOverride } = item;
     if (credentials === undefined) throw withoutCredentials();
-    const now = timestampFromMs(world.now());
+    const now = timestampNow(world.now());
     const user = endUser ?? base?.endUser;
     const expiresAt = credentialsExpireAt(credentials);
     return {

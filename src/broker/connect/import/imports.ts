@@ -86,10 +86,11 @@ export function createImports(options: ImportsOptions): Imports {
   }
 
   function count(items: readonly FiledItem<{ readonly created: boolean }>[]): void {
+    const counts = { refused: 0, created: 0, overridden: 0 };
     for (const one of items) {
-      const result = one.fault !== undefined ? "refused" : one.kept.created ? "created" : "overridden";
-      world.metrics.imports.inc({ result });
+      counts[one.fault !== undefined ? "refused" : one.kept.created ? "created" : "overridden"] += 1;
     }
+    for (const [result, found] of Object.entries(counts)) if (found > 0) world.metrics.imports.inc({ result }, found);
   }
 
   async function importOne(item: ConnectionImport, origin: ImportOrigin) {

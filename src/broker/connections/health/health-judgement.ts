@@ -16,6 +16,7 @@ import type { Change } from "../../../store/contract.ts";
 import type { StoredRecordOf } from "../../../store/records.ts";
 import { refreshEvent } from "../../deliveries/auth-event.ts";
 import type { Events } from "../../deliveries/events.ts";
+import { timestampNow } from "../../stored/timestamp-now.ts";
 import type { ConnectionCollections } from "../connection-collections.ts";
 import { type Health, healthOf } from "./connection-health.ts";
 import { isEmptyRecord } from "./refresh-bookkeeping.ts";
@@ -95,7 +96,7 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
       errors: errorsOf(connection, { isDead: health.state === Connection_State.REAUTHORIZATION_REQUIRED, logId }),
     };
     const isChanged = isGiven === true || before === undefined || !equals(ConnectionSchema, before.value, next);
-    if (isChanged) next.updatedAt = timestampFromMs(world.now());
+    if (isChanged) next.updatedAt = timestampNow(world.now());
     // The caller that supplied credentials emits the event itself.
     const event = isGiven === true || before === undefined ? undefined : refreshEvent(before.value, next);
     const changes = isChanged ? connections.change({ before, after: next }) : [];

@@ -66,7 +66,8 @@ export function createItemImports({ imports, environments }: Broker, requireVali
         placed.push({ fault: faultOfStore(error) });
       }
     }
-    const good = placed.flatMap((one) => (one.fault === undefined ? [one.value] : []));
+    const good: BulkItem[] = [];
+    for (const one of placed) if (one.fault === undefined) good.push(one.value);
     const imported = [...(await imports.importAll(good, caller.keyId))].values();
     return placed.map((one, i) => {
       if (one.fault !== undefined) return refused(items[i]?.connection, one.fault);

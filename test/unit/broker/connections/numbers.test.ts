@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { createNumbers } from "../../../../src/broker/connections/numbers.ts";
 import { StoreUnavailable } from "../../../../src/store/contract.ts";
 import { temporaryFolder } from "../../../support/sidecar/harness.ts";
@@ -39,6 +39,22 @@ it("costs one commit a thousand", async () => {
   expect(store.status().revision).toBe(before + 1);
   await numbers.next();
   expect(store.status().revision).toBe(before + 2);
+});
+
+it("costs one commit for ten thousand while a thousand last for less than a second", async () => {
+  const store = await openTestStore(testWorld());
+  const numbers = createNumbers(store);
+  const clock = vi.spyOn(performance, "now").mockReturnValue(0);
+  await take(numbers, 1_000);
+  const before = store.status().revision;
+  await take(numbers, 10_000);
+  expect(store.status().revision).toBe(before + 1);
+  clock.mockReturnValue(2_000);
+  await take(numbers, 1_000);
+  expect(store.status().revision).toBe(before + 2);
+  await numbers.next();
+  expect(store.status().revision).toBe(before + 3);
+  clock.mockRestore();
 });
 
 it("assigns none while the store refuses writes, and continues afterwards", async () => {
