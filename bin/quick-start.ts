@@ -46,7 +46,9 @@ const celOnDemand: Plugin = {
     build.onLoad({ filter: /@bufbuild\/cel\/dist\/esm\/registry\.js$/ }, ({ path }) => {
       const text = readFileSync(path, "utf8");
       const [, types] = /^const wktRegistry = (createRegistry\(.*\));$/m.exec(text) ?? [];
-      if (types === undefined) throw new Error(`${path} is not as expected: look at this plugin again`);
+      if (types === undefined || text.split("createRegistry(wktRegistry,").length !== 2) {
+        throw new Error(`${path} is not as expected: look at this plugin again`);
+      }
       const made = text.replace(/^const wktRegistry = .*$/m, "let wktRegistry;");
       return { contents: made.replace("createRegistry(wktRegistry,", `createRegistry(wktRegistry ??= ${types},`) };
     });

@@ -36,6 +36,9 @@ export interface FolderReading {
   readonly bundleScript: BundleScript;
 }
 
+/** Stamp of a file that could not be loaded for a reason that may lie elsewhere. */
+const hostFailed = "not loaded";
+
 /** Loads a file; on mistakes, reports them and keeps the previous version. */
 export async function loadScript(
   file: ScriptFile,
@@ -68,8 +71,8 @@ export async function loadScript(
   if ("failure" in described) {
     const { code: failureCode, message, stack } = described.failure;
     const [place] = placesOf(stack, bundled.map);
-    // The file is not to blame, for example if another script ended the thread: the next look loads it again.
-    const again = failureCode === "host_error" ? "not loaded" : undefined;
+    // Perhaps the file is not to blame: another script may have ended the thread. The next look tries once more.
+    const again = failureCode === "host_error" && before?.stamp !== hostFailed ? hostFailed : undefined;
     return rejected([{ message, file: place?.file ?? file.file, line: place?.line, column: place?.column }], again);
   }
   const path = join(folder, file.file);

@@ -2,7 +2,7 @@
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/scripts/script.ts";
-import { createBusyClock } from "./machine/busy-clock.ts";
+import { createBusyClock, steadyMs } from "./machine/busy-clock.ts";
 import { createEngine, type Machine, type MachineHost, type Picture } from "./machine/engine.ts";
 import { type MachineRun, openRun } from "./machine/machine-run.ts";
 import { MachineError } from "./machine/machine-values.ts";
@@ -136,11 +136,6 @@ async function pictureFor(run: number, version: string): Promise<Picture> {
 function enter(run: number): void {
   Atomics.store(inside, 1, steadyMs());
   Atomics.store(inside, 0, BigInt(run));
-}
-
-/** A monotonic clock shared by all threads. */
-function steadyMs(): bigint {
-  return process.hrtime.bigint() / 1_000_000n;
 }
 
 function leave(): void {

@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import { steadyMs } from "./machine/busy-clock.ts";
 import type { FromThread, RawFailure, ThreadData, ToolCall, ToThread } from "./messages.ts";
 
 /** A worker thread that runs scripts, and the runs that it has not ended yet. */
@@ -116,7 +117,9 @@ export function startWorkerThread({ prelude, memoryBytes, loadingMs, onEnded }: 
       if (run === 0) return undefined;
       const enteredAt = Atomics.load(inside, 1);
       if (seen.run !== run || seen.enteredAt !== enteredAt) seen = { run, enteredAt, cpuMs: otherThreadsCpuMs() };
-      return { run, cpuMs: otherThreadsCpuMs() - seen.cpuMs, job: jobs.get(run) };
+      // Other threads use the CPU too: the thread cannot have used more than the clock says.
+      const wallMs = Number(steadyMs() - enteredAt);
+      return { run, cpuMs: Math.min(wallMs, otherThreadsCpuMs() - seen.cpuMs), job: jobs.get(run) };
     },
     end(failureOf) {
       void worker.terminate();

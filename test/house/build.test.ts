@@ -3,11 +3,17 @@ import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { DescMethodStreaming, DescMethodUnary } from "@bufbuild/protobuf";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createAsyncIterable } from "@connectrpc/connect/protocol";
+import { createGrpcTransport } from "@connectrpc/connect-node";
 import { build as bundle } from "esbuild";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { build, external } from "../../bin/build.ts";
 import { root } from "../../bin/steps.ts";
-import { testVariables } from "../support/sidecar/harness.ts";
+import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { methods } from "../cases/control-plane/services.ts";
+import { adminKey, testVariables } from "../support/sidecar/harness.ts";
 
 let folder: string;
 let dist: string;
@@ -51,6 +57,49 @@ it("builds a package that runs without the checkout", async () => {
   expect(calls("lazyFile")).toBeGreaterThan(20);
   expect([calls("embeddedProto"), calls("boot"), calls("createEmbeddedFileRegistry")]).toEqual([0, 0, 0]);
   expect(calls("messageParts")).toBeLessThan(60);
+});
+
+it("builds a program that answers every method", async () => {
+  const child = spawn(process.execPath, [join(dist, "latchkey.js"), "serve"], {
+    env: { ...testVariables(join(folder, "answers")), LATCHKEY_UI: "on" },
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let said = "";
+  child.stdout.on("data", (chunk) => {
+    said += chunk;
+  });
+  await expect.poll(() => said, { timeout: 40_000 }).toContain('"phase":"ready"');
+  const [, baseUrl = ""] = /"door":"control","address":"([^"]+)"/.exec(said) ?? [];
+  const transport = createGrpcTransport({ baseUrl });
+  const header = { authorization: `Bearer ${adminKey}` };
+  const answers = await Promise.all(
+    methods.map(async (method): Promise<readonly [method: string, answer: string]> => {
+      const name = `${method.parent.name}/${method.name}`;
+      try {
+        if (method.methodKind === "unary")
+          await transport.unary(method as DescMethodUnary, undefined, 60_000, header, {});
+        else {
+          // A request whose environment does not exist ends each stream, except those of the whole process.
+          const requests = createAsyncIterable([{ environment: "none" }]);
+          const { message } = await transport.stream(method as DescMethodStreaming, undefined, 5_000, header, requests);
+          for await (const _ of message) break;
+        }
+        return [name, "ok"];
+      } catch (error) {
+        return [name, Code[ConnectError.from(error).code]];
+      }
+    }),
+  );
+  const refusals = ["InvalidArgument", "NotFound", "FailedPrecondition", "Canceled", "DeadlineExceeded"];
+  expect(answers.filter(([, answer]) => answer !== "ok" && !refusals.includes(answer))).toEqual([]);
+  expect(answers.filter(([, answer]) => answer === "ok").length).toBeGreaterThan(20);
+
+  const client = createClient(ConnectionService, transport);
+  const items = createAsyncIterable([{ connection: { environment: "none", id: "ada" } }]);
+  const outcomes: (string | undefined)[] = [];
+  for await (const { result } of client.streamImportConnections(items, { headers: header }))
+    outcomes.push(result?.problem?.code);
+  expect(outcomes).toEqual(["invalid_body"]);
 });
 
 /** How often the process called the functions of its program, by V8's coverage. */

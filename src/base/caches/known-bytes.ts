@@ -78,6 +78,8 @@ export function createKnownBytes<T>({ bytes, maxLength }: KnownBytesOptions): Kn
       arena.write(text, used, "latin1");
       const hash = hashOf(words, used, used + length);
       const slot = slotOf((hash >>> setShift) * ways, hash);
+      // It is known, but was not recognized: its request had a body, or came in pieces.
+      if (hashes[slot] === hash && values[slot] === made) return;
       hashes[slot] = hash;
       places[slot * 2] = used;
       places[slot * 2 + 1] = length;

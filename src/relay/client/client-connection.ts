@@ -60,7 +60,8 @@ export class ClientConnection extends ClientResponse implements ClientSide, Sock
   constructor(socket: Socket, owner: ClientConnectionOwner<ClientConnection>) {
     super(socket);
     this.#owner = owner;
-    this.#since = owner.nowMs;
+    // Exactly, not by the beat of all connections: a new connection has its full time for a request at a stop.
+    this.#since = performance.now();
     if (socket instanceof SharedSocket) socket.readBy(this);
     else socket.on("data", this.#read);
     socket.on("end", this.#ended).on("close", this.#closed);

@@ -25,3 +25,8 @@ function threadCpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1_000;
 }
+
+/** A monotonic clock shared by all threads. */
+export function steadyMs(): bigint {
+  return process.hrtime.bigint() / 1_000_000n;
+}

@@ -62,6 +62,14 @@ describe("what is known by its bytes", () => {
     expect([lookup(cache, textOf(5)), lookup(cache, textOf(1_199))]).toEqual([undefined, 1_199]);
   });
 
+  it("takes no further memory for what is kept again", () => {
+    const cache = createKnownBytes<object>({ bytes: 1_024, maxLength: 64 });
+    const [first, again] = [{}, {}];
+    cache.keep("what was known before", first);
+    for (let i = 0; i < 1_000; i += 1) cache.keep("what is kept again", again);
+    expect(lookup(cache, "what was known before")).toBe(first);
+  });
+
   it("takes the place of others for more texts than a set has places", () => {
     const cache = createKnownBytes<number>({ bytes: 1_024 * 1_024, maxLength: 64 });
     const textOf = (i: number) => `number ${i} of very many`;

@@ -16,13 +16,16 @@ export type BulkImplementation = (
 
 export type BulkMethod = DescMethodBiDiStreaming<typeof BytesValueSchema, typeof BytesValueSchema>;
 
-/** Returns the same method, with the same options, for messages that are joined. */
-export const inBulk = (method: DescMethod): BulkMethod => ({
-  ...method,
-  methodKind: "bidi_streaming",
-  input: BytesValueSchema,
-  output: BytesValueSchema,
-});
+/**
+ * Returns the same method, with the same options, for messages that are joined. It inherits from the method: in the
+ * bundle, descriptors have getters that a copy of their own properties would lose, and with them the options.
+ */
+export const inBulk = (method: DescMethod): BulkMethod =>
+  Object.create(method, {
+    methodKind: { value: "bidi_streaming", enumerable: true },
+    input: { value: BytesValueSchema, enumerable: true },
+    output: { value: BytesValueSchema, enumerable: true },
+  }) as BulkMethod;
 
 /** Room for the message that holds others, beside the largest message. */
 export const bulkMaxBytes = (maxMessageBytes: number): number => 2 * maxMessageBytes + 128 * 1024;
