@@ -67,12 +67,9 @@ export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
   return mistakes;
 }
 
-/** Returns valid tags with keys in lower case. */
-export function lowerTags(tags: Readonly<Record<string, string>>): Record<string, string> {
-  const lower: Record<string, string> = {};
-  for (const key of Object.keys(tags)) lower[key.toLowerCase()] = tags[key] ?? "";
-  return lower;
-}
+/** Returns valid tags with keys in lower case. An assignment would lose the key `__proto__`. */
+export const lowerTags = (tags: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(tags).map(([key, value]) => [key.toLowerCase(), value]));
 
 /** Tags that mirror the deprecated `end_user`. */
 export function endUserTags(endUser: EndUser | undefined): Record<string, string> {
