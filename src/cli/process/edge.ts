@@ -1,6 +1,5 @@
 import { createMetrics } from "../../base/metrics/metrics.ts";
 import { collectWhenIdle } from "../../base/node/idle-collection.ts";
-import { collectYoungAlone } from "../../base/node/lone-collector.ts";
 import { letSmallHeapGrow } from "../../base/node/old-generation.ts";
 import { limitYoungGeneration } from "../../base/node/young-generation.ts";
 import type { World } from "../../base/world.ts";
@@ -28,7 +27,6 @@ export async function edge(process: Process): Promise<number> {
   }
   limitYoungGeneration({ given: process.env["NODE_OPTIONS"] });
   letSmallHeapGrow({ given: process.env["NODE_OPTIONS"] });
-  collectYoungAlone({ given: process.env["NODE_OPTIONS"] });
   const metrics = createMetrics();
   const log = createProcessLog(config, { process, metrics });
   for (const warning of config.warnings) log.warn(warning);

@@ -1,7 +1,6 @@
 import type { Log } from "../../base/log.ts";
 import { createMetrics } from "../../base/metrics/metrics.ts";
 import { collectWhenIdle } from "../../base/node/idle-collection.ts";
-import { collectYoungAlone } from "../../base/node/lone-collector.ts";
 import { letSmallHeapGrow } from "../../base/node/old-generation.ts";
 import { limitYoungGeneration } from "../../base/node/young-generation.ts";
 import type { World } from "../../base/world.ts";
@@ -48,7 +47,6 @@ export async function serve({ process, overrides, onStarted }: ServeOptions): Pr
   }
   limitYoungGeneration({ given: env["NODE_OPTIONS"] });
   letSmallHeapGrow({ given: env["NODE_OPTIONS"] });
-  collectYoungAlone({ given: env["NODE_OPTIONS"] });
   const metrics = createMetrics();
   const log = createProcessLog(config, { process, metrics });
   for (const warning of config.warnings) log.warn(warning);
