@@ -7,7 +7,7 @@ import {
   type StaleWrite,
   StoreUnavailable,
 } from "./contract.ts";
-import { createPatience } from "./patience.ts";
+import { createWriteDelay } from "./write-delay.ts";
 
 /** A requested commit. */
 export interface CommitRequest {
@@ -60,13 +60,13 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
   let underWay = 0;
   let stopped: StoreUnavailable | undefined;
   let writing: Promise<void> | undefined;
-  const patience = createPatience(begin);
+  const writeDelay = createWriteDelay(begin);
 
   function takeGroup(): QueuedCommit[] {
     const { count, bytes } = nextGroup(waiting);
     waitingBytes -= bytes;
     const group = waiting.splice(0, count);
-    patience.taken(group);
+    writeDelay.taken(group);
     return group;
   }
 
@@ -104,7 +104,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
   }
 
   async function writeWaiting(): Promise<void> {
-    while (waiting.length > 0 && !patience.lasts(waiting.length)) await writeGroup();
+    while (waiting.length > 0 && !writeDelay.lasts(waiting.length)) await writeGroup();
     writing = undefined;
   }
 
@@ -129,7 +129,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
         const queued = { changes, conditions, mayWait, bytes, queuedAt: performance.now(), resolve, reject };
         waiting.push(queued);
         waitingBytes += bytes;
-        patience.queued(queued);
+        writeDelay.queued(queued);
         begin();
       });
     },
@@ -140,14 +140,14 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
       stopped = reason;
       waitingBytes = 0;
       const rejected = waiting.splice(0);
-      patience.taken(rejected);
+      writeDelay.taken(rejected);
       for (const { reject } of rejected) reject(reason);
     },
     resume() {
       stopped = undefined;
     },
     async drained() {
-      patience.end();
+      writeDelay.end();
       if (waiting.length > 0) begin();
       await writing;
     },

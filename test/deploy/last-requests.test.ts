@@ -93,7 +93,7 @@ const lost = (answers: readonly LateAnswer[]): readonly string[] => [
 it.each([
   ["on the fast path", "on"],
   ["on the general path", "off"],
-])("answers requests that nobody has read or accepted when it is stopped, %s", async (_name, fastPath) => {
+])("answers requests that it has not read yet when it is stopped, %s", async (_name, fastPath) => {
   const provider = await startProvider();
   const { sidecar, proxyHeaders, stop, logged } = await startProxied(provider.port, {
     env: { LATCHKEY_FAST_LANE: fastPath, LATCHKEY_PUBLIC_LISTEN: "127.0.0.1:0", LATCHKEY_GRACE: "20s" },

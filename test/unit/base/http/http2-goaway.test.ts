@@ -240,6 +240,31 @@ async function openClient() {
   };
 }
 
+/** A client that was answered, reads nothing, and whose session is drained; the session's clock is ahead by that time. */
+async function drainIdleClient(startMs: number) {
+  const now = performance.now.bind(performance);
+  const client = await openClient();
+  client.answerAtOnce();
+  client.begin(1);
+  await client.has("answer 1");
+  await client.settle();
+  client.peer.socket.pause();
+  let aheadMs = startMs;
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => now() + aheadMs);
+  onTestFinished(() => clock.mockRestore());
+  client.drain();
+  // Time passes for the session in steps: each wait begins when the one before is over.
+  for (const ms of [patienceMs, roundTripMs, roundTripMs]) {
+    await vi.advanceTimersByTimeAsync(ms);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const pass = (ms: number): number => {
+    aheadMs += ms;
+    return aheadMs;
+  };
+  return { client, pass };
+}
+
 describe.each(Object.entries(kinds))("what a client reads of a session that is left (%s sessions)", (_, start) => {
   beforeEach(() => {
     startSessions = start;
@@ -363,27 +388,12 @@ describe.each(Object.entries(kinds))("what a client reads of a session that is l
   });
 
   it("is not waited for if the client was idle and reads nothing: its connection is closed soon", async () => {
-    const now = performance.now.bind(performance);
-    const client = await openClient();
-    client.answerAtOnce();
-    client.begin(1);
-    await client.has("answer 1");
-    await client.settle();
     // Like httpx: neither GOAWAY nor the end of the connection is seen before the next request.
-    client.peer.socket.pause();
-    let aheadMs = 12_000;
-    const clock = vi.spyOn(performance, "now").mockImplementation(() => now() + aheadMs);
-    onTestFinished(() => clock.mockRestore());
-    client.drain();
-    // Time passes for the session in steps: each wait begins when the one before is over.
-    for (const ms of [patienceMs, roundTripMs, roundTripMs]) {
-      await vi.advanceTimersByTimeAsync(ms);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    const { client, pass } = await drainIdleClient(12_000);
     await expect
       .poll(
         () => {
-          aheadMs += 500;
+          const aheadMs = pass(500);
           return client.isClosed() || aheadMs > 30_000;
         },
         { interval: 100 },
@@ -393,26 +403,13 @@ describe.each(Object.entries(kinds))("what a client reads of a session that is l
   });
 
   it("is waited for while the client still reads: 30 s at most", async () => {
-    const now = performance.now.bind(performance);
-    const client = await openClient();
-    client.answerAtOnce();
-    client.begin(1);
-    await client.has("answer 1");
-    await client.settle();
-    client.peer.socket.pause();
-    let aheadMs = 0;
-    const clock = vi.spyOn(performance, "now").mockImplementation(() => now() + aheadMs);
-    onTestFinished(() => clock.mockRestore());
-    client.drain();
-    for (const ms of [patienceMs, roundTripMs, roundTripMs]) {
-      await vi.advanceTimersByTimeAsync(ms);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    const { client, pass } = await drainIdleClient(0);
     const closedAtMs = async (tickMs: number) => {
+      let aheadMs = 0;
       await expect
         .poll(
           () => {
-            aheadMs += tickMs;
+            aheadMs = pass(tickMs);
             client.peer.send(frame("windowUpdate", { payload: uint32(1) }));
             return client.isClosed() || aheadMs > 60_000;
           },

@@ -1,16 +1,16 @@
 /** Decides how long commits that may wait stay queued for the next other commit, whose write they then share. */
-export interface Patience {
+export interface WriteDelay {
   /** A commit was queued. */
-  queued(commit: PatientCommit): void;
+  queued(commit: DelayableCommit): void;
   /** Commits were taken from the queue. */
-  taken(commits: readonly PatientCommit[]): void;
+  taken(commits: readonly DelayableCommit[]): void;
   /** Returns whether all queued commits may wait, and another one is expected soon. */
   lasts(queued: number): boolean;
   /** Expects no other commit until one comes. */
   end(): void;
 }
 
-interface PatientCommit {
+interface DelayableCommit {
   readonly mayWait: boolean;
   readonly queuedAt: number;
 }
@@ -20,7 +20,7 @@ const mostWaitMs = 4;
 const mostWaiting = 16;
 
 /** `onEnd` is called when no other commit came in time. */
-export function createPatience(onEnd: () => void): Patience {
+export function createWriteDelay(onEnd: () => void): WriteDelay {
   let waiting = 0;
   let timer: NodeJS.Timeout | undefined;
   let lastOtherAt = Number.NEGATIVE_INFINITY;
