@@ -22,6 +22,7 @@ export function generate(folder: string): boolean {
   return (
     tool("buf", "generate", "--output", folder) &&
     script("encoders.ts", folder) &&
+    script("readers.ts", folder) &&
     script("catalogue.ts", folder) &&
     script("documents.ts", folder)
   );

@@ -91,7 +91,7 @@ export function createCalls(options: CallsOptions): Calls {
     const handler = handlers.of(path);
     const fault = handler === undefined ? noSuchMethod(path, handlers.paths) : mismatch(handler, request);
     if (handler === undefined || fault !== undefined) return fault;
-    answer(handlers.inBulk(path, request.headers) ?? handler, request, response).catch((err: unknown) => {
+    answer(handlers.second(path, request.headers) ?? handler, request, response).catch((err: unknown) => {
       world.metrics.unhandled.inc();
       world.log.error("a call could not be answered", { method: path, err });
       response.destroy();

@@ -1,21 +1,15 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
+import type { DescMessage, DescMethod, DescMethodUnary, DescService } from "@bufbuild/protobuf";
+import type { ConnectRouter, MethodImpl, ServiceImpl } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import {
-  type BulkImplementation,
-  type BulkMethod,
-  bulkHandler,
-  bulkMaxBytes,
-  inBulk,
-  isForBulk,
-} from "./bulk/bulk-methods.ts";
+import { type BulkImplementation, bulkHandler, bulkMaxBytes, inBulk, isForBulk } from "./bulk/bulk-methods.ts";
+import { isBinary } from "./bulk/byte-items.ts";
 
 /** Receives services with their implementations. Of two for the same service, the second counts. */
 export interface ServiceRouter {
   service<S extends DescService>(service: S, implementation: Partial<ServiceImpl<S>>): void;
-  /** Adds a second implementation of a stream, for messages that arrive together. */
-  bulk(method: BulkMethod, implementation: BulkImplementation): void;
+  /** Adds a second implementation of a method, for messages of one format. */
+  second(method: SecondMethod): void;
 }
 
 /** Registers services. */
@@ -27,37 +21,67 @@ export interface ServedService {
   readonly methods: readonly DescMethod[];
 }
 
-/** A second implementation of a stream. */
-export interface BulkStream {
+/** A method with another input, and perhaps another output, of the same wire format. */
+export interface SecondMethod {
   readonly method: DescMethod;
-  readonly implementation: BulkImplementation;
+  /** Whether it takes the request with this head. */
+  readonly takes: (headers: IncomingHttpHeaders) => boolean;
+  readonly handlerOf: (
+    createRouter: (maxMessageBytes: number) => ConnectRouter,
+    maxMessageBytes: number,
+  ) => UniversalHandler | undefined;
+}
+
+/** A second implementation of a stream, for messages that arrive together. */
+export function bulkStream(original: DescMethod, implementation: BulkImplementation): SecondMethod {
+  const method = inBulk(original);
+  return {
+    method,
+    takes: isForBulk,
+    handlerOf(createRouter, maxMessageBytes) {
+      const [handler] = createRouter(bulkMaxBytes(maxMessageBytes)).rpc(method, implementation).handlers;
+      return handler && bulkHandler(handler, maxMessageBytes);
+    },
+  };
+}
+
+/** A second implementation of a method with one request and one response, for a binary request. */
+export function binaryMethod<I extends DescMessage, O extends DescMessage>(
+  original: DescMethodUnary<DescMessage, O>,
+  input: I,
+  implementation: MethodImpl<DescMethodUnary<I, O>>,
+): SecondMethod {
+  // It inherits for the same reason as a method of `inBulk`.
+  const method = Object.create(original, { input: { value: input, enumerable: true } }) as DescMethodUnary<I, O>;
+  return {
+    method,
+    takes: isBinary,
+    handlerOf: (createRouter, maxMessageBytes) => createRouter(maxMessageBytes).rpc(method, implementation).handlers[0],
+  };
 }
 
 /** A method that the proto lacks is a compile error. */
-export function serve<S extends DescService>(
+export const serve = <S extends DescService>(
   service: S,
   methods: ServiceImpl<S>,
-  bulk: readonly BulkStream[] = [],
-): ServedService {
-  const streams = bulk.map(({ method, implementation }) => ({ method: inBulk(method), implementation }));
-  return {
-    register(router) {
-      router.service(service, methods);
-      for (const { method, implementation } of streams) router.bulk(method, implementation);
-    },
-    methods: [
-      ...service.methods.filter(({ localName }) => Object.hasOwn(methods, localName)),
-      ...streams.map(({ method }) => method),
-    ],
-  };
-}
+  second: readonly SecondMethod[] = [],
+): ServedService => ({
+  register(router) {
+    router.service(service, methods);
+    for (const one of second) router.second(one);
+  },
+  methods: [
+    ...service.methods.filter(({ localName }) => Object.hasOwn(methods, localName)),
+    ...second.map(({ method }) => method),
+  ],
+});
 
 export interface MethodHandlers {
   /** The paths of all methods. */
   readonly paths: Iterable<string>;
   of(path: string): UniversalHandler | undefined;
-  /** Returns the second handler of a stream; undefined if there is none for such messages. */
-  inBulk(path: string, headers: IncomingHttpHeaders): UniversalHandler | undefined;
+  /** Returns the second handler of a method; undefined if there is none for such a request. */
+  second(path: string, headers: IncomingHttpHeaders): UniversalHandler | undefined;
 }
 
 interface MethodHandlersOptions {
@@ -75,19 +99,15 @@ export function createMethodHandlers(options: MethodHandlersOptions): MethodHand
   const register = new Map<string, (router: ConnectRouter) => void>();
   const paths = new Set<string>();
   const made = new Map<string, UniversalHandler>();
-  const bulk = new Map<string, () => UniversalHandler | undefined>();
-  const madeInBulk = new Map<string, UniversalHandler>();
+  const second = new Map<string, SecondMethod>();
+  const madeSecond = new Map<string, UniversalHandler>();
   routes({
     service(service, implementation) {
       register.set(service.typeName, (router) => void router.service(service, implementation));
       for (const { name } of service.methods) paths.add(`/${service.typeName}/${name}`);
     },
-    bulk(method, implementation) {
-      bulk.set(`/${method.parent.typeName}/${method.name}`, () => {
-        const router = createRouter(bulkMaxBytes(maxMessageBytes)).rpc(method, implementation);
-        const [handler] = router.handlers;
-        return handler && bulkHandler(handler, maxMessageBytes);
-      });
+    second(one) {
+      second.set(`/${one.method.parent.typeName}/${one.method.name}`, one);
     },
   });
   return {
@@ -100,10 +120,11 @@ export function createMethodHandlers(options: MethodHandlersOptions): MethodHand
       for (const handler of router.handlers) made.set(handler.requestPath, handler);
       return made.get(path);
     },
-    inBulk(path, headers) {
-      if (!bulk.has(path) || !isForBulk(headers)) return undefined;
-      const handler = madeInBulk.get(path) ?? bulk.get(path)?.();
-      if (handler !== undefined) madeInBulk.set(path, handler);
+    second(path, headers) {
+      const found = second.get(path);
+      if (found?.takes(headers) !== true) return undefined;
+      const handler = madeSecond.get(path) ?? found.handlerOf(createRouter, maxMessageBytes);
+      if (handler !== undefined) madeSecond.set(path, handler);
       return handler;
     },
   };

@@ -12,7 +12,7 @@ import {
   ListConnectionsRequest_Order as Order,
 } from "../../gen/latchkey/v1/connection_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
-import type { BulkStream } from "../server/method-handlers.ts";
+import type { SecondMethod } from "../server/method-handlers.ts";
 import { maxPageBytes } from "../server/page-bytes.ts";
 import type { RequireValid } from "../server/validate.ts";
 import { markerOf, watcherOf } from "../server/watch.ts";
@@ -22,12 +22,11 @@ import { createConnectionCalls } from "./connection-calls.ts";
 import { countedConnections } from "./connection-counts.ts";
 import { deletionMethods } from "./connection-deletions.ts";
 import { trialMethods } from "./connection-trials.ts";
-import { bulkImport, importMethods } from "./imports/imports.ts";
+import { binaryImports, importMethods } from "./imports/imports.ts";
 
-/** Its streams of many small messages. */
-export const connectionStreams = (broker: Broker, requireValid: RequireValid): readonly BulkStream[] => [
-  bulkImport(broker, requireValid),
-];
+/** Its methods for many small messages. */
+export const manyConnections = (broker: Broker, requireValid: RequireValid): readonly SecondMethod[] =>
+  binaryImports(broker, requireValid);
 
 type ConnectionMethods = ServiceImpl<typeof ConnectionService>;
 

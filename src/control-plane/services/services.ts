@@ -19,7 +19,7 @@ import { IdentityService, identityService } from "./access/identities.ts";
 import { AuthorityService, authorityService } from "./authority.ts";
 import { channelService } from "./channels.ts";
 import { connectSessionService } from "./connect-sessions.ts";
-import { connectionService, connectionStreams } from "./connections.ts";
+import { connectionService, manyConnections } from "./connections.ts";
 import { EdgeService, edgeService } from "./edges.ts";
 import { EndUserService, endUserService } from "./end-users.ts";
 import { environmentService } from "./environments.ts";
@@ -77,7 +77,7 @@ export const implementServices = (
   serve(AuthorityService, authorityService(broker, forwardProxy)),
   serve(ProviderService, providerService(broker)),
   serve(IntegrationService, integrationService(broker)),
-  serve(ConnectionService, connectionService(broker, requireValid), connectionStreams(broker, requireValid)),
+  serve(ConnectionService, connectionService(broker, requireValid), manyConnections(broker, requireValid)),
   serve(EdgeService, edgeService(broker)),
   serve(IdentityService, identityService(broker)),
   serve(EndUserService, endUserService(broker)),

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { connect, type IncomingHttpHeaders } from "node:http2";
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { Code, createClient, type Interceptor } from "@connectrpc/connect";
 import {
   compressionGzip,
@@ -10,6 +10,7 @@ import {
 } from "@connectrpc/connect-node";
 import { expect, it } from "vitest";
 import {
+  BatchImportConnectionsRequestSchema,
   type ConnectionImport,
   ConnectionImportSchema,
   ConnectionService,
@@ -140,7 +141,7 @@ const withKey: Interceptor = (next) => (request) => {
 
 const gzip = { sendCompression: compressionGzip, acceptCompression: [compressionGzip], compressMinBytes: 1 };
 
-it("takes a stream in each protocol, in binary and JSON, compressed or not, with the same results", async () => {
+it("takes streams and batches in each protocol and encoding, with the same results", async () => {
   const base = { baseUrl: running().control, httpVersion: "2" as const, interceptors: [withKey] };
   const transports = {
     grpc: createGrpcTransport(base),
@@ -167,6 +168,19 @@ it("takes a stream in each protocol, in binary and JSON, compressed or not, with
       [3n, `${name}-large`, true],
       [4n, `${name}-last`, true],
     ]);
+    const batch = createClient(ConnectionService, transport);
+    const again = await batch.batchImportConnections({ connections: items });
+    expect(again.results.map(({ ref, problem, created }) => [ref?.id, problem?.code ?? created])).toEqual([
+      [`${name}-first`, false],
+      ["", "invalid_body"],
+      ["../x", "invalid_body"],
+      [`${name}-large`, false],
+      [`${name}-last`, false],
+    ]);
+    await expect(batch.batchImportConnections({ connections: [] })).rejects.toMatchObject({
+      code: Code.InvalidArgument,
+      rawMessage: "the request is not valid",
+    });
     const stored = await running().rest("GET", `/connections/${name}-large?provider_config_key=keyed`);
     expect(stored.body.metadata).toEqual(large.metadata);
   }
@@ -178,19 +192,35 @@ it.each<readonly [string, readonly Uint8Array[], Code]>([
   ["does not parse", [Uint8Array.of(0, 0, 0, 0, 2, 0x0a, 99)], Code.InvalidArgument],
   ["is compressed in no agreed way", [Uint8Array.of(1, 0, 0, 0, 1, 7)], Code.Internal],
 ])("ends a stream with an error whose message %s", async (_name, parts, code) => {
-  const answer = await grpcAnswer(parts);
+  const answer = await grpcAnswer("StreamImportConnections", parts);
   expect({ status: answer["grpc-status"], named: answer["latchkey-error"] !== undefined }).toEqual({
     status: String(code),
     named: true,
   });
 });
 
-/** Sends a body to the method, and returns the head and the trailers of the answer. */
-async function grpcAnswer(parts: readonly Uint8Array[]): Promise<IncomingHttpHeaders> {
+it("refuses a batch with an item that does not parse, and imports none of it", async () => {
+  const whole = toBinary(
+    BatchImportConnectionsRequestSchema,
+    create(BatchImportConnectionsRequestSchema, {
+      connections: [item("before-broken")],
+    }),
+  );
+  const message = Buffer.concat([whole, Uint8Array.of(0x0a, 2, 0x0a, 99)]);
+  const answer = await grpcAnswer("BatchImportConnections", [Uint8Array.of(0, 0, 0, 0, message.length), message]);
+  expect({ status: answer["grpc-status"], named: answer["latchkey-error"] }).toEqual({
+    status: String(Code.InvalidArgument),
+    named: "invalid_body",
+  });
+  expect((await running().rest("GET", "/connections/before-broken?provider_config_key=keyed")).status).toBe(404);
+});
+
+/** Sends a body to a method, and returns the head and the trailers of the answer. */
+async function grpcAnswer(method: string, parts: readonly Uint8Array[]): Promise<IncomingHttpHeaders> {
   const session = connect(running().control);
   const call = session.request({
     ":method": "POST",
-    ":path": `/${ConnectionService.typeName}/StreamImportConnections`,
+    ":path": `/${ConnectionService.typeName}/${method}`,
     "content-type": "application/grpc",
     te: "trailers",
     authorization: `Bearer ${adminKey}`,

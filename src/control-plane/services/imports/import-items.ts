@@ -20,6 +20,8 @@ import { batches, overlapping } from "./import-stream.ts";
 export interface ImportItem {
   readonly connection?: ConnectionImport | undefined;
   readonly runHooks: boolean;
+  /** It was found valid by the rules in the proto when it was read. */
+  readonly isValid?: boolean;
 }
 
 /** Imports many connections: each succeeds or fails on its own. */
@@ -48,10 +50,10 @@ export function createItemImports({ imports, environments }: Broker, requireVali
     // The same few environments are named again and again: each is looked up once.
     const known = new Map<string, BatchOutcome<string>>();
     const placed: BatchOutcome<BulkItem>[] = [];
-    for (const { connection: item, runHooks } of items) {
+    for (const { connection: item, runHooks, isValid } of items) {
       try {
         if (item === undefined) throw new Fault("invalid_body", "the item is empty");
-        requireValid(ConnectionImportSchema, item);
+        if (isValid !== true) requireValid(ConnectionImportSchema, item);
         const { environment: named } = item;
         let found = known.get(named);
         if (found === undefined) {

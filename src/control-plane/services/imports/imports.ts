@@ -1,8 +1,10 @@
-import { fromBinary } from "@bufbuild/protobuf";
+import { type DescMessage, fromBinary, type Message, type MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import { envelopesFor } from "../../../base/message-bytes.ts";
 import type { Broker } from "../../../broker/broker.ts";
 import {
+  BatchImportConnectionsRequestSchema,
+  ConnectionImportSchema,
   ConnectionService,
   type ImportResult,
   type StreamImportConnectionsRequest,
@@ -10,11 +12,13 @@ import {
   type StreamImportConnectionsResponse,
   StreamImportConnectionsResponseSchema,
 } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { withByteItems } from "../../server/bulk/byte-items.ts";
 import { envelopeHeadBytes } from "../../server/bulk/joined-envelopes.ts";
+import { plainReaderFor } from "../../server/bulk/plain-messages.ts";
 import { callerOf } from "../../server/context.ts";
-import type { BulkStream } from "../../server/method-handlers.ts";
+import { binaryMethod, bulkStream, type SecondMethod } from "../../server/method-handlers.ts";
 import type { RequireValid } from "../../server/validate.ts";
-import { createItemImports } from "./import-items.ts";
+import { createItemImports, type ImportItem } from "./import-items.ts";
 
 type ImportMethods = Pick<
   ServiceImpl<typeof ConnectionService>,
@@ -48,19 +52,32 @@ export const importMethods = (broker: Broker, requireValid: RequireValid): Impor
   };
 };
 
-/** The stream, for messages that arrive together. */
-export const bulkImport = (broker: Broker, requireValid: RequireValid): BulkStream => {
-  const { importStream } = createItemImports(broker, requireValid);
-  return {
-    method: ConnectionService.method.streamImportConnections,
-    async *implementation(requests, context) {
+/** The batch and the stream, for binary messages: their items are read here. */
+export const binaryImports = (broker: Broker, requireValid: RequireValid): readonly SecondMethod[] => {
+  const { importItems, importStream } = createItemImports(broker, requireValid);
+  const { batchImportConnections, streamImportConnections } = ConnectionService.method;
+  return [
+    binaryMethod(
+      batchImportConnections,
+      withByteItems<ImportBatch>(BatchImportConnectionsRequestSchema, "connections"),
+      async ({ connections, runHooks }, context) => {
+        const items = connections.map((bytes) => itemIn(bytes, runHooks));
+        return { results: await importItems(callerOf(context), items) };
+      },
+    ),
+    bulkStream(streamImportConnections, async function* (requests, context) {
       let index = 0n;
       for await (const results of importStream(callerOf(context), { come: together(requests), itemsOf: requestsIn })) {
         yield { value: bytesOfAnswers(answersOf(results, index)) };
         index += BigInt(results.length);
       }
-    },
-  };
+    }),
+  ];
+};
+
+type ImportBatch = Message<"latchkey.v1.BatchImportConnectionsRequest"> & {
+  readonly connections: readonly Uint8Array[];
+  readonly runHooks: boolean;
 };
 
 const bytesOfAnswers = envelopesFor(StreamImportConnectionsResponseSchema);
@@ -98,11 +115,26 @@ function messagesIn(envelopes: Uint8Array): Uint8Array[] {
   return messages;
 }
 
-const requestsIn = (messages: readonly Uint8Array[]): StreamImportConnectionsRequest[] => messages.map(requestIn);
+const requestsIn = (messages: readonly Uint8Array[]): ImportItem[] => messages.map(requestIn);
 
-function requestIn(bytes: Uint8Array): StreamImportConnectionsRequest {
+const readPlainImport = plainReaderFor(ConnectionImportSchema);
+const readPlainRequest = plainReaderFor(StreamImportConnectionsRequestSchema);
+
+function itemIn(bytes: Uint8Array, runHooks: boolean): ImportItem {
+  const connection = readPlainImport(bytes);
+  if (connection === undefined) return { connection: read(ConnectionImportSchema, bytes), runHooks };
+  return { connection, runHooks, isValid: true };
+}
+
+function requestIn(bytes: Uint8Array): ImportItem {
+  const plain = readPlainRequest(bytes);
+  if (plain === undefined) return read(StreamImportConnectionsRequestSchema, bytes);
+  return { connection: plain.connection, runHooks: plain.runHooks, isValid: true };
+}
+
+function read<S extends DescMessage>(schema: S, bytes: Uint8Array): MessageShape<S> {
   try {
-    return fromBinary(StreamImportConnectionsRequestSchema, bytes);
+    return fromBinary(schema, bytes);
   } catch (error) {
     // The library's own error.
     const message = error instanceof Error ? error.message : String(error);
