@@ -66,14 +66,17 @@ function takeNonce(): void {
   nonceAt += nonceBytes;
 }
 
-/** The first half of an HMAC-SHA-256, which cannot be forged without the secret. One character per byte. */
-export function tagOf(secret: KeyObject, ...parts: readonly (string | Uint8Array)[]): string {
+/**
+ * The first half of an HMAC-SHA-256 of a value and its key in the store, which cannot be forged without the secret. One
+ * character per byte.
+ */
+export function tagOf(secret: KeyObject, storeKey: string, value: Uint8Array): string {
   let key = hmacKeys.get(secret);
   if (key === undefined) {
     key = createHmacKey(secret.export());
     hmacKeys.set(secret, key);
   }
-  return key.of(...parts).slice(0, tagBytes);
+  return key.ofNamed(storeKey, value).slice(0, tagBytes);
 }
 
 const hmacKeys = new WeakMap<KeyObject, Hmac>();
