@@ -7,6 +7,7 @@ import {
   type StaleWrite,
   StoreUnavailable,
 } from "./contract.ts";
+import { KeySamples } from "./key-sample.ts";
 import { createWriteDelay } from "./write-delay.ts";
 
 /** A requested commit. */
@@ -181,23 +182,38 @@ const sizeOf = (changes: readonly Change[]): number =>
 
 /** Keys that a group has changed so far. */
 function createTouched() {
+  const samples = new KeySamples();
+  const commits: CommitRequest[] = [];
+  /** The keys of the first `known` commits, once a sample is not enough. */
   const keys = new Set<string>();
-  const isTouchedIn = ({ from, to }: { readonly from: string; readonly to: string }): boolean => {
+  let known = 0;
+
+  function allKeys(): ReadonlySet<string> {
+    for (; known < commits.length; known += 1) for (const { key } of commits[known]?.changes ?? []) keys.add(key);
+    return keys;
+  }
+
+  const isTouched = (key: string): boolean => samples.mayHave(key) && allKeys().has(key);
+
+  function isTouchedIn({ from, to }: { readonly from: string; readonly to: string }): boolean {
     // JavaScript's order differs from that of UTF-8 bytes beyond the BMP, in keys and in bounds. A commit with one of
     // these waits for the next group, at worst needlessly.
-    if (beyondBmp.test(from) || beyondBmp.test(to)) return keys.size > 0;
-    for (const key of keys) if ((key >= from && key < to) || beyondBmp.test(key)) return true;
+    if (beyondBmp.test(from) || beyondBmp.test(to)) return allKeys().size > 0;
+    for (const key of allKeys()) if ((key >= from && key < to) || beyondBmp.test(key)) return true;
     return false;
-  };
+  }
+
   return {
-    concerns: ({ changes, conditions }: CommitRequest): boolean =>
-      keys.size > 0 &&
-      (changes.some(({ key }) => keys.has(key)) ||
-        conditions.some((condition) =>
-          "empty" in condition ? isTouchedIn(condition.empty) : keys.has(condition.key),
-        )),
-    add({ changes }: CommitRequest): void {
-      for (const { key } of changes) keys.add(key);
+    concerns({ changes, conditions }: CommitRequest): boolean {
+      for (const { key } of changes) if (isTouched(key)) return true;
+      for (const condition of conditions) {
+        if ("empty" in condition ? isTouchedIn(condition.empty) : isTouched(condition.key)) return true;
+      }
+      return false;
+    },
+    add(commit: CommitRequest): void {
+      commits.push(commit);
+      for (const { key } of commit.changes) samples.add(key);
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { Change } from "./contract.ts";
+import { keySample } from "./key-sample.ts";
 
 /**
  * Caches the revisions of keys that recent commits expected: a new record is often changed a moment later, and each
@@ -13,31 +14,56 @@ export interface RecentRevisions {
 }
 
 const kept = 512;
+const sampleSlots = 8_192;
+
+/** Revisions by key. Most keys that are asked for are in none: their samples say so. */
+class Generation {
+  readonly #revisions = new Map<string, number>();
+  readonly #samples = new Uint8Array(sampleSlots);
+
+  get size(): number {
+    return this.#revisions.size;
+  }
+
+  get(key: string, sample: number): number | undefined {
+    return this.#samples[sample % sampleSlots] === 0 ? undefined : this.#revisions.get(key);
+  }
+
+  set(key: string, sample: number, revision: number): void {
+    this.#samples[sample % sampleSlots] = 1;
+    this.#revisions.set(key, revision);
+  }
+}
 
 /** Two generations: when the younger is full, the older is dropped as a whole, at no cost per key. */
 export function createRecentRevisions(): RecentRevisions {
-  let younger = new Map<string, number>();
-  let older = new Map<string, number>();
+  let younger = new Generation();
+  let older = new Generation();
+
+  function clear(): void {
+    younger = new Generation();
+    older = new Generation();
+  }
+
+  const find = (key: string, sample: number) => younger.get(key, sample) ?? older.get(key, sample);
+
   return {
-    of: (key) => younger.get(key) ?? older.get(key),
+    of: (key) => find(key, keySample(key)),
     changed(changes, revision) {
       // A bulk import: to look for each key would cost more than to read again.
       if (changes.length > kept) {
-        younger = new Map();
-        older = new Map();
+        clear();
         return;
       }
       for (const { key, value, expect } of changes) {
-        if (expect === undefined && !younger.has(key) && !older.has(key)) continue;
-        younger.set(key, value === undefined ? 0 : revision);
+        const sample = keySample(key);
+        if (expect === undefined && find(key, sample) === undefined) continue;
+        younger.set(key, sample, value === undefined ? 0 : revision);
       }
       if (younger.size <= kept) return;
       older = younger;
-      younger = new Map();
+      younger = new Generation();
     },
-    clear() {
-      younger.clear();
-      older.clear();
-    },
+    clear,
   };
 }

@@ -31,6 +31,13 @@ export interface AcceptedCommit extends Commit {
  */
 const maxSyncReads = 256;
 
+interface ExpectedRevision {
+  readonly key: string;
+  readonly expect: number;
+  /** The stored revision; undefined: not read yet. */
+  current: number | undefined;
+}
+
 interface CommitCheckOptions {
   readonly database: Pick<CheckedDatabase, "db" | "revision">;
   readonly absent: AbsentKeys;
@@ -41,44 +48,48 @@ export function createCommitCheck({ database, absent }: CommitCheckOptions): Com
   /** The revision after the last accepted commit. */
   let expected = database.revision;
 
-  async function revisionsOf(
-    all: readonly (readonly { readonly key: string }[])[],
-  ): Promise<ReadonlyMap<string, number>> {
-    const revisions = new Map<string, number>();
-    const unknown: string[] = [];
-    for (const expectations of all) {
-      for (const { key } of expectations) {
-        if (revisions.has(key)) continue;
-        const known = recent.of(key) ?? (absent.isAbsent(key) ? 0 : undefined);
-        revisions.set(key, known ?? 0);
-        if (known === undefined) unknown.push(key);
-      }
-    }
-    if (unknown.length === 0) return revisions;
+  async function readRevisions(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const { db } = database;
-    const values = unknown.length <= maxSyncReads ? unknown.map((key) => db.getSync(key)) : await db.getMany(unknown);
-    for (const [i, key] of unknown.entries()) {
+    const values = keys.length <= maxSyncReads ? keys.map((key) => db.getSync(key)) : await db.getMany([...keys]);
+    const revisions = new Map<string, number>();
+    for (const [i, key] of keys.entries()) {
       const value = values[i];
-      if (value !== undefined) revisions.set(key, revisionOf(key, value));
-      else absent.noteMiss(key);
+      revisions.set(key, value === undefined ? 0 : revisionOf(key, value));
+      if (value === undefined) absent.noteMiss(key);
     }
     return revisions;
+  }
+
+  /** Returns what each commit expects, with the current revisions. */
+  async function expectationsIn(group: readonly CommitRequest[]): Promise<readonly (readonly ExpectedRevision[])[]> {
+    const unknown = new Set<string>();
+    const all = group.map((request) =>
+      expectationsOf(request).map(({ key, expect }): ExpectedRevision => {
+        const current = recent.of(key) ?? (absent.isAbsent(key) ? 0 : undefined);
+        if (current === undefined) unknown.add(key);
+        return { key, expect, current };
+      }),
+    );
+    if (unknown.size === 0) return all;
+    const read = await readRevisions([...unknown]);
+    for (const expectations of all) for (const one of expectations) one.current ??= read.get(one.key);
+    return all;
   }
 
   return {
     async check(group) {
       // The last write failed, or the store was filled since.
       if (database.revision !== expected) absent.clear();
-      const expectations = group.map(expectationsOf);
-      const revisions = await revisionsOf(expectations);
+      const expectations = await expectationsIn(group);
       const checked: (AcceptedCommit | StaleWrite)[] = [];
       let next = database.revision;
       for (const [i, request] of group.entries()) {
-        const stale = expectations[i]?.find(({ key, expect }) => revisions.get(key) !== expect);
+        const stale = expectations[i]?.find(({ expect, current }) => current !== expect);
         const empties = stale === undefined && request.conditions.length > 0 ? emptiesOf(request) : [];
         const key = stale?.key ?? (empties.length === 0 ? undefined : await firstKeyIn(database.db, empties));
         if (key !== undefined) {
-          checked.push(new StaleWrite({ key, current: revisions.get(key) ?? database.revision }));
+          const found = expectations[i]?.find((one) => one.key === key);
+          checked.push(new StaleWrite({ key, current: found?.current ?? database.revision }));
         } else {
           next += 1;
           absent.willWrite(request.changes);

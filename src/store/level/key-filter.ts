@@ -39,7 +39,8 @@ export function createKeyFilter(mayGrow: (bytes: number) => boolean): KeyFilter 
   return {
     has(key) {
       const hash = crc32(key);
-      return layers.some((layer) => isIn(layer, hash));
+      for (const layer of layers) if (isIn(layer, hash)) return true;
+      return false;
     },
     add(key) {
       const newest = layers.at(-1);
