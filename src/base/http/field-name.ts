@@ -5,18 +5,24 @@ const maxNameLength = 64;
  * Caches a value for each header name. Names repeat from request to request: each is lower-cased and judged once.
  * Bounded, because clients choose the names.
  */
-export function byFieldName<T>(judge: (lower: string) => T): (name: string) => T {
+export function byFieldName<T>(judge: (lower: string, name: string) => T): (name: string) => T {
   const judged = new Map<string, T>();
   return (name) => {
     const known = judged.get(name);
     if (known !== undefined) return known;
-    const made = judge(name.toLowerCase());
+    const made = judge(name.toLowerCase(), name);
     if (judged.size < maxNames && name.length <= maxNameLength) judged.set(name, made);
     return made;
   };
 }
 
 export const lowerCase = byFieldName((lower) => lower);
+
+/** Returns one text for all equal names: the lookups of the others then compare no characters. */
+export const sharedName = byFieldName((lower, name): { readonly name: string; readonly lower: string } => ({
+  name,
+  lower,
+}));
 
 /**
  * Finds the few header names with a meaning directly in the text of a head: no name is copied or hashed. The text is

@@ -68,10 +68,17 @@ function createSeries<S>({ labels: names }: SeriesDeclaration, make: () => S) {
   return {
     all: () => [...known.values()],
     series(labels: Labels): S {
-      const key = names.map((name) => labels[name] ?? "").join("\0");
-      const one = known.get(key) ?? ([labels, make()] as const);
-      known.set(key, one);
-      return one[1];
+      const [first] = names;
+      // Most families have one label.
+      const key =
+        first !== undefined && names.length === 1
+          ? (labels[first] ?? "")
+          : names.map((name) => labels[name] ?? "").join("\0");
+      const one = known.get(key);
+      if (one !== undefined) return one[1];
+      const made = make();
+      known.set(key, [labels, made]);
+      return made;
     },
   };
 }

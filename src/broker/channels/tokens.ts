@@ -113,6 +113,7 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
   const keyFor = ({ environment, id }: ChannelOfIntegration) => keyOf(channelTokenSpace, environment, id);
   /** Cuts the text on each use: an object for each channel would take three times the memory. */
   function partIn(channel: ChannelOfIntegration, part: "hash" | "connection" | "key"): string | undefined {
+    if (tokens.size === 0) return undefined;
     const id = idOf(channel);
     const known = id === undefined ? undefined : tokens.get(keyFor({ ...channel, id }));
     if (known === undefined) return undefined;

@@ -1,9 +1,9 @@
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { type StoredForward, StoredForward_Address } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Change } from "../../store/contract.ts";
+import { timestampNow } from "../stored/timestamp-now.ts";
 import type { Destinations } from "./destinations.ts";
 import { forwardId } from "./forward-id.ts";
 import type { WebhookCollections } from "./webhook-collections.ts";
@@ -41,7 +41,7 @@ export const createNewForwards = ({ collections, destinations, world }: NewForwa
   create(cause, connectionId) {
     const { environment, integration, type, message, notificationId, body, orderKey, number } = cause;
     const nowMs = world.now();
-    const now = timestampFromMs(nowMs);
+    const now = timestampNow(nowMs);
     const addresses = destinations.addressesFor(environment, { integration, connectionId });
     const environmentId = destinations.environmentByName(environment)?.id ?? "";
     return addresses.map(({ address, overrideUrl }) => {

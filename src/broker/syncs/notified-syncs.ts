@@ -30,6 +30,7 @@ export function createNotifiedSyncs({ scripts, runs, destinations, world }: Noti
         (script): script is SyncScript =>
           script.kind === "sync" && script.integration === integration && subscribesTo(script, kinds),
       );
+    if (subscribed.length === 0) return [];
     const environmentId = destinations.environmentByName(environment)?.id ?? "";
     return subscribed.flatMap(({ name }) =>
       matches.flatMap((ref) => {

@@ -1,5 +1,5 @@
 import { fromBinary } from "@bufbuild/protobuf";
-import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { bytesFor } from "../../base/message-bytes.ts";
 import {
   type NotificationSeen,
@@ -10,6 +10,7 @@ import {
 import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
 import type { NewForwards } from "../deliveries/new-forwards.ts";
 import { seenForMs, seenKey, type WebhookCollections } from "../deliveries/webhook-collections.ts";
+import { timestampNow } from "../stored/timestamp-now.ts";
 
 /** Stores notifications, each with its forwards and the mark of its message in one commit. */
 export interface NotificationFiling {
@@ -59,7 +60,7 @@ export function createNotificationFiling(options: NotificationFilingOptions): No
   }
 
   return {
-    async file({ stored, forwards, alongside, nowMs }) {
+    file({ stored, forwards, alongside, nowMs }) {
       const { notification } = stored;
       if (notification === undefined) throw new Error("the stored notification is empty");
       const { environment, integration, messageId, id } = notification;
@@ -67,27 +68,29 @@ export function createNotificationFiling(options: NotificationFilingOptions): No
       if (messageId === "") {
         // These forwards have ids derived from the new notification's id, so none exists. With a message id, earlier
         // ones may exist.
-        await store.commit([...changes, ...forwards.flatMap((forward) => collections.forwards.added(forward))]);
-        return true;
+        return store
+          .commit([...changes, ...forwards.flatMap((forward) => collections.forwards.added(forward))])
+          .then(isNew);
       }
       const key = seenKey(environment, integration, messageId);
-      const receivedAt = timestampFromMs(nowMs);
+      const receivedAt = timestampNow(nowMs);
       const seen: NotificationSeen = {
         $typeName: "latchkey.stored.v1.NotificationSeen",
         notificationId: id,
         receivedAt,
       };
       const value = bytesOfSeen(seen);
-      try {
-        await store.commit([{ key, value, expect: 0 }, ...changes, ...newForwards.changes(forwards)]);
-        return true;
-      } catch (error) {
-        if (!(error instanceof StaleWrite)) throw error;
-        return fileRepeated({ key, value, changes, forwards, nowMs });
-      }
+      return store
+        .commit([{ key, value, expect: 0 }, ...changes, ...newForwards.changes(forwards)])
+        .then(isNew, (error: unknown) => {
+          if (!(error instanceof StaleWrite)) throw error;
+          return fileRepeated({ key, value, changes, forwards, nowMs });
+        });
     },
   };
 }
+
+const isNew = () => true;
 
 function isWithinWindow(seen: Uint8Array, nowMs: number): boolean {
   const { receivedAt } = fromBinary(NotificationSeenSchema, seen);

@@ -1,5 +1,4 @@
 import { create } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { sequentialId } from "../../base/ids.ts";
 import { bytesFor } from "../../base/message-bytes.ts";
 import type { World } from "../../base/world.ts";
@@ -18,6 +17,7 @@ import type { ChannelTokens } from "../channels/tokens.ts";
 import type { ForwardBodies } from "../deliveries/forward-bodies.ts";
 import type { NewForwards } from "../deliveries/new-forwards.ts";
 import type { Outbox } from "../deliveries/outbox/outbox.ts";
+import { timestampNow } from "../stored/timestamp-now.ts";
 import type { NotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { NotificationFiling } from "./notification-filing.ts";
 import type { MatchNotification } from "./notification-matching.ts";
@@ -106,7 +106,7 @@ export function createNotificationIntake(options: NotificationIntakeOptions): No
         body: reading.received.body,
         matchedRule: rule,
         matches: [...matches],
-        receivedAt: timestampFromMs(nowMs),
+        receivedAt: timestampNow(nowMs),
         revision: 0n,
         kinds: values.kinds.length > mostKinds ? values.kinds.slice(0, mostKinds) : [...values.kinds],
         proof,

@@ -77,6 +77,8 @@ export const createEndlessResponses = (): EndlessResponses => new LiveSet();
 export function createDoorAnswers({ door, sockets, isDraining, endless, world }: DoorAnswersOptions): DoorAnswers {
   const { metrics, log } = world;
   const pageOf = new WeakMap<FrontRequest, string>();
+  /** Providers get the same answer again and again. */
+  let last: { readonly given: RouteAnswer; readonly text: AnswerText } | undefined;
 
   /** An unexpected error only tells the caller the id of its log entry. */
   function logged({ cause }: Fault): Fault {
@@ -157,11 +159,8 @@ export function createDoorAnswers({ door, sockets, isDraining, endless, world }:
       return { status: fault.status, headers, body: errorBody(fault) };
     },
     textOfAnswer(given) {
-      const { status, headers } = given;
-      if (headers === undefined) return { status, headers: jsonHeaders, body: String(bodyIn(given)) };
-      // Same check as `setHeader`, which the fast path does not use.
-      for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value);
-      return { status, headers: { "content-type": json, ...headers, ...ownHeaders }, body: String(bodyIn(given)) };
+      if (last?.given !== given) last = { given, text: answerText(given) };
+      return last.text;
     },
     options({ request, response }, allowed) {
       const page = pageOf.get(request);
@@ -171,6 +170,14 @@ export function createDoorAnswers({ door, sockets, isDraining, endless, world }:
       response.writeHead(204).end();
     },
   };
+}
+
+function answerText(given: RouteAnswer): AnswerText {
+  const { status, headers } = given;
+  if (headers === undefined) return { status, headers: jsonHeaders, body: String(bodyIn(given)) };
+  // Same check as `setHeader`, which the fast path does not use.
+  for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value);
+  return { status, headers: { "content-type": json, ...headers, ...ownHeaders }, body: String(bodyIn(given)) };
 }
 
 function headersOf({ status, metadata, retryAfterSeconds, code }: Fault): AnswerHeaders {

@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
 import { createKnownBytes } from "../../base/caches/known-bytes.ts";
 import { createRecentCache } from "../../base/caches/recent-cache.ts";
-import { lowerCase } from "../../base/http/field-name.ts";
+import { sharedName } from "../../base/http/field-name.ts";
 import { trimmed } from "../../base/http/field-value.ts";
 import { Memo } from "../../base/memo.ts";
 
@@ -82,11 +82,13 @@ export function parseRequestHead(text: string): RequestHead | undefined {
   const methodEnd = text.indexOf(" ");
   const urlEnd = text.indexOf(" ", methodEnd + 1);
   const lines = text.slice(urlEnd + protocolLength);
-  const known = lines.length > maxRememberedLength ? undefined : recent.get(lines);
+  // Checked first: headers that never come again need no lookup.
+  const isRepeated = lines.length <= maxRememberedLength && comesAgain(lines);
+  const known = isRepeated ? recent.get(lines) : undefined;
   const fields = known ?? parseFields(lines);
   if (fields === undefined) return undefined;
   if (known !== undefined) knownLines.keep(lines, known);
-  else if (lines.length <= maxRememberedLength && comesAgain(lines)) recent.set(lines, fields);
+  else if (isRepeated) recent.set(lines, fields);
   return { method: text.slice(0, methodEnd), url: text.slice(methodEnd + 1, urlEnd), fields };
 }
 
@@ -99,11 +101,10 @@ function parseFields(text: string): RequestFields | undefined {
   for (let at = 0; at < text.length - 2; ) {
     const end = text.indexOf("\r\n", at);
     const colon = text.indexOf(":", at);
-    const name = text.slice(at, colon);
+    const { name, lower } = sharedName(text.slice(at, colon));
     const value = trimmed(text, colon + 1, end);
     at = end + 2;
     rawHeaders.push(name, value);
-    const lower = lowerCase(name);
     if (lower === "host") {
       hosts += 1;
     } else if (lower === "content-length") {

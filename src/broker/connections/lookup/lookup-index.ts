@@ -121,10 +121,15 @@ export async function openLookupIndex(options: LookupIndexOptions): Promise<Look
       const source = memory;
       if (source === undefined) return matchStored({ environment, integration }, lookups);
       for (const { rule, field, values } of lookups) {
-        const digests = digestsOf({ environment, integration, field }, values);
-        inMemory.add(digests.length);
-        const matches = refsOf(digests.flatMap(source.find));
-        if (matches.length > 0) return { rule, matches };
+        const where = { environment, integration, field };
+        const found: Owner[] = [];
+        for (const value of values) {
+          const digest = lookupDigest(where, value);
+          if (digest === undefined) continue;
+          inMemory.add();
+          for (const owner of source.find(digest)) found.push(owner);
+        }
+        if (found.length > 0) return { rule, matches: refsOf(found) };
       }
       return { rule: -1, matches: [] };
     },

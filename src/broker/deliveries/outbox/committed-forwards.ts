@@ -35,6 +35,7 @@ export class CommittedForwards {
    * old entries. Once one table is in the old generation, each later table is kept until a full collection.
    */
   remove(name: string): void {
+    if (this.#entries.size === 0) return;
     const entry = this.#entries.get(name);
     if (entry === undefined) return;
     entry.forward = undefined;

@@ -1,6 +1,5 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { type StoredForward_Address, WaitingForwardSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
-import { partsOf } from "../../../store/keys.ts";
 import { partitionOf } from "../../partitions/partition-of.ts";
 
 /** A waiting forward, with only the fields that are needed to choose the next one. */
@@ -27,12 +26,25 @@ export interface QueuedForward {
 /** Identifies the destination of a forward. */
 export type DestinationRef = Pick<QueuedForward, "environment" | "address" | "overrideUrl">;
 
-export const destinationKey = ({ environment, address, overrideUrl }: DestinationRef): string =>
-  `${environment}\0${address}\0${overrideUrl}`;
+/** Returns the same text as last time for the same destination: a webhook asks five times. */
+export function destinationKey({ environment, address, overrideUrl }: DestinationRef): string {
+  const { of } = lastKey;
+  if (of.environment !== environment || of.address !== address || of.overrideUrl !== overrideUrl) {
+    const key = `${environment}\0${address}\0${overrideUrl}`;
+    lastKey = { of: { environment, address, overrideUrl }, key };
+  }
+  return lastKey.key;
+}
+
+let lastKey: { readonly of: DestinationRef; readonly key: string } = {
+  of: { environment: "", address: 0, overrideUrl: "" },
+  key: "\x000\0",
+};
 
 /** Reads the outbox entry of a forward. */
 export function readQueued(name: string, value: Uint8Array): QueuedForward {
-  const [environment = "", id = ""] = partsOf(name);
+  const end = name.indexOf("\0");
+  const [environment, id] = [name.slice(0, end), name.slice(end + 1)];
   const { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first } = fromBinary(
     WaitingForwardSchema,
     value,
