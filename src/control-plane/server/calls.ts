@@ -14,7 +14,6 @@ import { Fault } from "../../base/fault.ts";
 import { acceptedSocketOf } from "../../base/http/http2-sessions.ts";
 import { createPerSecond, maxHintsPerSecond } from "../../base/per-second.ts";
 import { hintOf } from "../../base/similar.ts";
-import type { World } from "../../base/world.ts";
 import { boundBody } from "./body-deadline.ts";
 import { callPeerOf, peerKey } from "./call-peer.ts";
 import type { Gate } from "./gate.ts";
@@ -41,11 +40,10 @@ interface CallsOptions extends Handlers {
   readonly maxMessageBytes: number;
   /** How long a client may leave its response unread. */
   readonly stallMs: number;
-  readonly world: World;
 }
 
-/** Handles a call. Returns a fault if no method accepts it. */
-export type Calls = (request: NodeRequest, response: NodeResponse) => Fault | undefined;
+/** Answers a call. Resolves with a fault if no method accepts it; then nothing was answered. */
+export type Calls = (request: NodeRequest, response: NodeResponse) => Promise<Fault | undefined>;
 
 /** Returns the header that announces accepted compressions in each protocol. */
 function acceptHeader({ protocolName, method }: HandlerContext): string {
@@ -55,7 +53,7 @@ function acceptHeader({ protocolName, method }: HandlerContext): string {
 
 /** Connects the methods to Node's requests, in all three protocols. */
 export function createCalls(options: CallsOptions): Calls {
-  const { routes, gate, interceptors, maxMessageBytes, stallMs, world } = options;
+  const { routes, gate, interceptors, maxMessageBytes, stallMs } = options;
   const routerOptions: ConnectRouterOptions = {
     requestGate(context) {
       // The library sets the header only when it refuses another compression, and then loses it.
@@ -86,17 +84,13 @@ export function createCalls(options: CallsOptions): Calls {
     await send({ answered, response, reader });
   }
 
-  return (request, response) => {
+  return async (request, response) => {
     const [path = ""] = (request.url ?? "").split("?");
     const handler = handlers.of(path);
-    const fault = handler === undefined ? noSuchMethod(path, handlers.paths) : mismatch(handler, request);
-    if (handler === undefined || fault !== undefined) return fault;
-    answer(handlers.second(path, request.headers) ?? handler, request, response).catch((err: unknown) => {
-      world.metrics.unhandled.inc();
-      world.log.error("a call could not be answered", { method: path, err });
-      response.destroy();
-    });
-    return undefined;
+    if (handler === undefined) return noSuchMethod(path, handlers.paths);
+    const fault = mismatch(handler, request);
+    if (fault === undefined) await answer(handlers.second(path, request.headers) ?? handler, request, response);
+    return fault;
   };
 }
 
@@ -151,6 +145,12 @@ async function send({ answered: { status, header, body, trailer }, response, rea
   if (trailer !== undefined) response.addTrailers(Object.fromEntries(trailer));
   response.end();
   await reader.untilClosed();
+}
+
+/** Cuts a response that cannot be completed, so that its client knows. */
+export function cut(response: NodeResponse): void {
+  if ("stream" in response) response.stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
+  else response.destroy();
 }
 
 /** Small enough that a client which reads none of it for a while is certainly not reading. */

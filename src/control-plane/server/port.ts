@@ -9,7 +9,7 @@ import type { ListenerTls } from "../../base/http/listener.ts";
 import { createTwoProtocols } from "../../base/http/two-protocols.ts";
 import type { RareWarning } from "../../base/rare-warning.ts";
 import type { World } from "../../base/world.ts";
-import { type Calls, createCalls, type Handlers, leaveUnread, type NodeRequest } from "./calls.ts";
+import { type Calls, createCalls, cut, type Handlers, leaveUnread, type NodeRequest } from "./calls.ts";
 import { createHttp1Connections, peerOf } from "./http1-connections.ts";
 import type { PortPages } from "./port-pages.ts";
 import type { NodeResponse } from "./slow-readers.ts";
@@ -65,7 +65,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     pages,
     door = "control",
   } = options;
-  let calls: Calls = () => new Fault("not_ready", "Latchkey is starting");
+  let calls: Calls = async () => new Fault("not_ready", "Latchkey is starting");
 
   function refuse(fault: Fault, { message, peer }: { readonly message: string; readonly peer: string }): void {
     world.metrics.refused.inc({ door, reason: fault.code });
@@ -85,8 +85,20 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       pages.answer(request, response);
       return;
     }
-    const fault = calls(request, response);
-    if (fault !== undefined) answer({ request, response, fault });
+    call(request, response);
+  }
+
+  async function call(request: NodeRequest, response: NodeResponse): Promise<void> {
+    try {
+      const fault = await calls(request, response);
+      if (fault !== undefined) answer({ request, response, fault });
+    } catch (err) {
+      world.metrics.unhandled.inc();
+      world.log.error("a call could not be answered", { method: request.url?.split("?")[0], err });
+      // Without an answer, some gRPC clients would wait for ever.
+      if (response.headersSent) cut(response);
+      else answer({ request, response, fault: Fault.from(err) });
+    }
   }
 
   const http1 = createHttp1Connections({
@@ -124,7 +136,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       sessions.leave();
     },
     serve(handlers) {
-      calls = createCalls({ ...handlers, maxMessageBytes, stallMs, world });
+      calls = createCalls({ ...handlers, maxMessageBytes, stallMs });
     },
     async drain() {
       http1.leave();
