@@ -78,7 +78,9 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
         continue;
       }
       if (!key.startsWith(prefix)) continue;
-      const name = key.slice(prefix.length);
+      const isOfForward = key.length === prefix.length + nameOfForward.length && key.endsWith(nameOfForward);
+      // The same text: it is hashed once for all maps.
+      const name = isOfForward ? nameOfForward : key.slice(prefix.length);
       // Decrypts the value on first access.
       const { value } = change;
       if (value === undefined) {
@@ -86,7 +88,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
         continue;
       }
       const found = readQueued(name, value);
-      if (forward !== undefined && name === nameOfForward && isSoon(found)) {
+      if (forward !== undefined && isOfForward && isSoon(found)) {
         committed.put(name, { change: forward, revision });
       }
       put(found);

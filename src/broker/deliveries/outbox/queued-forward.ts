@@ -1,6 +1,6 @@
-import { fromBinary } from "@bufbuild/protobuf";
-import { type StoredForward_Address, WaitingForwardSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { StoredForward_Address } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { partitionOf } from "../../partitions/partition-of.ts";
+import { readWaiting } from "./waiting-bytes.ts";
 
 /** A waiting forward, with only the fields that are needed to choose the next one. */
 export interface QueuedForward {
@@ -45,10 +45,7 @@ let lastKey: { readonly of: DestinationRef; readonly key: string } = {
 export function readQueued(name: string, value: Uint8Array): QueuedForward {
   const end = name.indexOf("\0");
   const [environment, id] = [name.slice(0, end), name.slice(end + 1)];
-  const { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first } = fromBinary(
-    WaitingForwardSchema,
-    value,
-  );
+  const { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first } = readWaiting(value);
   const partition = partitionOf(`${environment}\0${lane === "" ? id : lane}`);
   // Fields are listed explicitly: rest and spread of this many fields take longer than decoding them.
   return {
