@@ -55,7 +55,7 @@ export function createNotificationIntake(options: NotificationIntakeOptions): No
   const { match, filing, admission, tokens, forwards, bodies, outbox, notified, world } = options;
   const { metrics } = world;
 
-  function forwardsOf(notification: Notification, { channel, number }: NotificationValues): StoredForward[] {
+  function forwardsOf(notification: Notification, { channel, number }: NotificationValues): readonly StoredForward[] {
     const { id, environment, integration, messageId, matches } = notification;
     const cause = {
       environment,
@@ -68,8 +68,10 @@ export function createNotificationIntake(options: NotificationIntakeOptions): No
       body: new Uint8Array(),
     };
     // A notification that matches no connection is forwarded anyway: the application may know its meaning.
-    const ids = matches.length === 0 ? [""] : matches.map((ref) => ref.id);
-    return ids.flatMap((connectionId) => forwards.create(cause, connectionId));
+    if (matches.length === 0) return forwards.create(cause, "");
+    return matches.length === 1
+      ? forwards.create(cause, matches[0]?.id ?? "")
+      : matches.flatMap((ref) => forwards.create(cause, ref.id));
   }
 
   /** Returns the change that records a message of a known channel. */

@@ -1,4 +1,9 @@
-import { type LookupRule, LookupRule_Transform, type NotificationRules } from "../../gen/latchkey/v1/provider_pb.ts";
+import {
+  type LookupRule,
+  LookupRule_Transform,
+  type NotificationRules,
+  type ValueRule,
+} from "../../gen/latchkey/v1/provider_pb.ts";
 import { emailHash } from "./email-hash.ts";
 import type { Lookup } from "./notification.ts";
 import type { NotificationReading } from "./reading.ts";
@@ -27,16 +32,16 @@ export function notificationValues(
   reading: NotificationReading,
 ): NotificationValues {
   if (rules === undefined) return nothing;
-  const { messageId, lookups, channel, number, state, syncState, resourceId, kind } = rules;
-  const read = new ValuesRead(rules, reading);
+  const { valueRules, messageId, lookups, channel, number, state, resourceId, kind } = placesOf(rules);
+  const read = new ValuesRead(valueRules, reading);
   return {
-    messageId: messageIdOf(messageId.map((name) => read.all(name))) ?? signedIdOf(rules, reading),
-    lookups: lookups.map((rule, i) => new ReadLookup(i, rule, read)),
+    messageId: messageIdOf(messageId.map((place) => read.all(place))) ?? signedIdOf(rules, reading),
+    lookups: lookups.map((one, i) => new ReadLookup(i, one, read)),
     channel: read.first(channel),
     number: read.first(number),
     resourceId: read.first(resourceId),
     kinds: read.all(kind),
-    isSync: state !== "" && syncState !== "" && read.first(state) === syncState,
+    isSync: rules.state !== "" && rules.syncState !== "" && read.first(state) === rules.syncState,
   };
 }
 
@@ -60,52 +65,95 @@ const nothing: NotificationValues = {
   isSync: false,
 };
 
-/** Values by rule name, each looked up once. There are few: an array is cheaper than a map. */
-class ValuesRead {
-  readonly #rules: NotificationRules;
-  readonly #reading: NotificationReading;
-  readonly #names: string[] = [];
-  readonly #found: (readonly string[])[] = [];
+/** The places of a provider's values in a list of their rules: found by name once, not for each notification. */
+interface ValuePlaces {
+  /** Undefined: there is no rule of that name. */
+  readonly valueRules: readonly (ValueRule | undefined)[];
+  readonly messageId: readonly number[];
+  readonly lookups: readonly PlacedLookup[];
+  readonly channel: number;
+  readonly number: number;
+  readonly state: number;
+  readonly resourceId: number;
+  readonly kind: number;
+}
 
-  constructor(rules: NotificationRules, reading: NotificationReading) {
+interface PlacedLookup extends Pick<LookupRule, "field" | "transform"> {
+  readonly place: number;
+}
+
+const places = new WeakMap<NotificationRules, ValuePlaces>();
+
+function placesOf(rules: NotificationRules): ValuePlaces {
+  const known = places.get(rules);
+  if (known !== undefined) return known;
+  const { values, messageId, lookups, channel, number, state, resourceId, kind } = rules;
+  const names: string[] = [];
+  const placeOf = (name: string): number => {
+    if (!names.includes(name)) names.push(name);
+    return names.indexOf(name);
+  };
+  const made = {
+    messageId: messageId.map(placeOf),
+    lookups: lookups.map(({ field, transform, value }) => ({ field, transform, place: placeOf(value) })),
+    channel: placeOf(channel),
+    number: placeOf(number),
+    state: placeOf(state),
+    resourceId: placeOf(resourceId),
+    kind: placeOf(kind),
+  };
+  const valueRules = names.map((name) => (Object.hasOwn(values, name) ? values[name] : undefined));
+  const all = { valueRules, ...made };
+  places.set(rules, all);
+  return all;
+}
+
+/** Values by place, each looked up once. */
+class ValuesRead {
+  readonly #rules: ValuePlaces["valueRules"];
+  readonly #reading: NotificationReading;
+  readonly #found: (readonly string[] | undefined)[];
+
+  constructor(rules: ValuePlaces["valueRules"], reading: NotificationReading) {
     this.#rules = rules;
     this.#reading = reading;
+    this.#found = rules.map(unread);
   }
 
-  all(name: string): readonly string[] {
-    const known = this.#found[this.#names.indexOf(name)];
+  all(place: number): readonly string[] {
+    const known = this.#found[place];
     if (known !== undefined) return known;
-    const { values } = this.#rules;
-    const rule = Object.hasOwn(values, name) ? values[name] : undefined;
+    const rule = this.#rules[place];
     const found = rule === undefined ? none : valuesOf(rule, this.#reading);
-    this.#names.push(name);
-    this.#found.push(found);
+    this.#found[place] = found;
     return found;
   }
 
-  first(name: string): string | undefined {
-    return this.all(name)[0];
+  first(place: number): string | undefined {
+    return this.all(place)[0];
   }
 }
+
+const unread = () => undefined;
 
 /** Computes the values of a lookup on first use: most often the first lookup already matches. */
 class ReadLookup implements Lookup {
   readonly rule: number;
   readonly field: string;
-  readonly #name: string;
+  readonly #place: number;
   readonly #transform: LookupRule_Transform;
   readonly #read: ValuesRead;
 
-  constructor(rule: number, { field, value, transform }: LookupRule, read: ValuesRead) {
+  constructor(rule: number, { field, place, transform }: PlacedLookup, read: ValuesRead) {
     this.rule = rule;
     this.field = field;
-    this.#name = value;
+    this.#place = place;
     this.#transform = transform;
     this.#read = read;
   }
 
   get values(): readonly string[] {
-    const found = this.#read.all(this.#name);
+    const found = this.#read.all(this.#place);
     if (this.#transform === LookupRule_Transform.EMAIL_HASH) return found.map(emailHash);
     return this.#transform === LookupRule_Transform.LOWER_CASE ? found.map((value) => value.toLowerCase()) : found;
   }
