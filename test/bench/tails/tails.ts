@@ -46,14 +46,15 @@ const cells: readonly Cell[] = [
   { name: "tls32", way: "https", connections: 32 },
   { name: "tls256", way: "https", connections: 256 },
 ];
-/** Part of the slowest candidate's rate: all get the same. */
+/** Part of the slowest candidate's rate, the same for all; and part of each one's own. */
 const partialShare = 0.7;
 const columns = ["req/s", "% of a core", "p50 ms", "p99 ms", "failed"];
 const probe = fileURLToPath(new URL("turn-probe.ts", import.meta.url));
 
 /**
- * The slowest requests beside nginx, as `latchkey serve` starts by itself: at saturation, and at 70 % of it. `trace`
- * says what each of the slowest hundred waited for.
+ * The slowest requests beside nginx, as `latchkey serve` starts by itself: at saturation, at 70 % of the slowest one's
+ * (all have the same load), and at 70 % of its own (all are equally busy). `trace` says what each of the slowest hundred
+ * waited for.
  */
 export async function tails(asked: TailsOptions): Promise<void> {
   for (const program of ["nginx", "h2load"]) if (!isThere(program)) throw new Error(`this bench needs ${program}`);
@@ -110,40 +111,46 @@ async function compare(bench: Bench): Promise<void> {
     for (const { way, connections } of wanted) {
       const full = createTable(columns);
       const part = createTable(columns);
+      const own = createTable(columns);
       const opened = createTable(columns);
       for (let round = 0; round < rounds; round += 1) {
         const from = round % all.length;
         const turn = [...all.slice(from), ...all.slice(0, from)];
-        const measure = async (table: Table, how: Pick<Load, "perSecond" | "isOpening"> = {}): Promise<number> => {
-          let least = Number.POSITIVE_INFINITY;
+        const measure = async (table: Table, how: (name: string) => How = () => ({})): Promise<Map<string, number>> => {
+          const rates = new Map<string, number>();
           for (const [name, candidate] of turn) {
             const [before, since] = [cpuSeconds(candidate.pid), performance.now()];
-            const load = await logged(targetOf(candidate, way), { connections, seconds, folder, ...how });
+            const load = await logged(targetOf(candidate, way), { connections, seconds, folder, ...how(name) });
             const busy = ((cpuSeconds(candidate.pid) - before) / (performance.now() - since)) * 100_000;
             table.note(name, [load.perSecond, busy, load.p50Ms, load.p99Ms, load.failed]);
-            least = Math.min(least, load.perSecond);
+            rates.set(name, load.perSecond);
           }
-          return least;
+          return rates;
         };
         const saturated = await measure(full);
-        await measure(part, { perSecond: partialShare * saturated });
-        await measure(opened, { isOpening: true });
+        const least = Math.min(...saturated.values());
+        await measure(part, () => ({ perSecond: partialShare * least }));
+        await measure(own, (name) => ({ perSecond: partialShare * (saturated.get(name) ?? least) }));
+        await measure(opened, () => ({ isOpening: true }));
       }
       const to = way === "https" ? "TLS to the provider, " : "";
-      report(`proxy, ${to}1 KiB, ${connections} connections`, { full, part, opened });
+      report(`proxy, ${to}1 KiB, ${connections} connections`, { full, part, own, opened });
     }
   } finally {
     await Promise.all(all.map(([, { stop }]) => stop()));
   }
 }
 
+type How = Pick<Load, "perSecond" | "isOpening">;
+
 interface Tables {
   readonly full: Table;
   readonly part: Table;
+  readonly own: Table;
   readonly opened: Table;
 }
 
-function report(what: string, { full, part, opened }: Tables): void {
+function report(what: string, { full, part, own, opened }: Tables): void {
   const peers = { nginx: "nginx", beside: "beside" };
   const show = (table: Table, load: string, of: Pick<RecordedColumn, "column" | "better">) => {
     say(`\n${what}, ${load}; load average ${loadAverage()}`);
@@ -154,6 +161,7 @@ function report(what: string, { full, part, opened }: Tables): void {
   show(full, "saturated", rate);
   show(full, "saturated, p99", slow);
   show(part, `at ${partialShare * 100} % of the slowest, p99`, slow);
+  show(own, `at ${partialShare * 100} % of its own saturation, p99`, slow);
   show(opened, "from the first connection on, p99", slow);
 }
 
