@@ -53,23 +53,27 @@ export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
   const mistakes: Mistake[] = [];
   for (const key of keys) {
     const value = tags[key] ?? "";
-    const path = ["tags", key];
     const lower = key.toLowerCase();
-    if (key.length > 64) mistakes.push(mistake(path, "the key must have at most 64 characters"));
-    if (!tagKey.test(key)) {
-      mistakes.push(mistake(path, "the key must begin with a letter and contain only letters, digits and _ - . /"));
-    }
-    if (seen.includes(lower)) mistakes.push(mistake(path, "is the same as another key in lower case"));
-    if (value.length < 1 || value.length > 255) mistakes.push(mistake(path, "must have 1 to 255 characters"));
-    if (!isPlainText(value)) mistakes.push(mistake(path, "must be text without control characters"));
+    const add = (message: string) => mistakes.push(mistake(["tags", key], message));
+    if (key.length > 64) add("the key must have at most 64 characters");
+    if (!tagKey.test(key)) add("the key must begin with a letter and contain only letters, digits and _ - . /");
+    if (seen.includes(lower)) add("is the same as another key in lower case");
+    if (value.length < 1 || value.length > 255) add("must have 1 to 255 characters");
+    if (!isPlainText(value)) add("must be text without control characters");
     seen.push(lower);
   }
   return mistakes;
 }
 
 /** Returns valid tags with keys in lower case. An assignment would lose the key `__proto__`. */
-export const lowerTags = (tags: Readonly<Record<string, string>>): Record<string, string> =>
-  Object.fromEntries(Object.entries(tags).map(([key, value]) => [key.toLowerCase(), value]));
+export function lowerTags(tags: Readonly<Record<string, string>>): Record<string, string> {
+  for (const key of Object.keys(tags)) {
+    if (key !== key.toLowerCase()) {
+      return Object.fromEntries(Object.entries(tags).map(([name, value]) => [name.toLowerCase(), value]));
+    }
+  }
+  return { ...tags };
+}
 
 /** Tags that mirror the deprecated `end_user`. */
 export function endUserTags(endUser: EndUser | undefined): Record<string, string> {
@@ -95,7 +99,7 @@ export function checkMetadata(metadata: JsonObject): Mistake[] {
   const keys = Object.keys(metadata);
   if (keys.length > maxMetadataKeys) return [mistake(path, `must have at most ${maxMetadataKeys} keys`)];
   if (depthOf(metadata) > maxMetadataDepth) return [mistake(path, `must be at most ${maxMetadataDepth} deep`)];
-  if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) {
+  if (mostBytesOf(metadata) > maxMetadataBytes && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) {
     return [mistake(path, `must be at most ${maxMetadataBytes} bytes`)];
   }
   if (!isWellFormed(metadata)) return [mistake(path, "must be well-formed Unicode")];
@@ -111,13 +115,15 @@ function checkWatchedUris(uris: JsonValue | undefined): Mistake[] {
   return wrong === -1 ? [] : [mistake([...path, String(wrong)], "must be non-empty text")];
 }
 
-const checkChannelKeys = (metadata: JsonObject): Mistake[] =>
-  channelKeys.flatMap((key) => {
+function checkChannelKeys(metadata: JsonObject): Mistake[] {
+  const mistakes: Mistake[] = [];
+  for (const key of channelKeys) {
     const value = metadata[key];
-    return value === undefined || value === null || typeof value === "string"
-      ? []
-      : [mistake(["metadata", key], "must be text")];
-  });
+    if (value === undefined || value === null || typeof value === "string") continue;
+    mistakes.push(mistake(["metadata", key], "must be text"));
+  }
+  return mistakes;
+}
 
 /** Checks the connection config against the fields that the provider describes. */
 export function checkConnectionConfig(config: JsonObject, fields: readonly ConnectionField[]): Mistake[] {
@@ -163,8 +169,23 @@ function depthUpTo(value: JsonValue, most: number): number {
   if (typeof value !== "object" || value === null) return 0;
   if (most === 1) return 1;
   let deepest = 0;
-  for (const inner of Object.values(value)) deepest = Math.max(deepest, depthUpTo(inner, most - 1));
+  const values = Array.isArray(value) ? value : Object.values(value);
+  for (let i = 0; i < values.length; i += 1) deepest = Math.max(deepest, depthUpTo(values[i] ?? null, most - 1));
   return deepest + 1;
+}
+
+/** A UTF-16 unit has at most six bytes in JSON, and a number at most 24. */
+const mostUnitBytes = 6;
+const mostNumberBytes = 24;
+
+/** Returns an upper bound of the length of a value in JSON, without its text. */
+function mostBytesOf(value: JsonValue): number {
+  if (typeof value === "string") return value.length * mostUnitBytes + 2;
+  if (typeof value !== "object" || value === null) return mostNumberBytes;
+  let bytes = 2;
+  if (Array.isArray(value)) for (const inner of value) bytes += mostBytesOf(inner) + 1;
+  else for (const key of Object.keys(value)) bytes += key.length * mostUnitBytes + 4 + mostBytesOf(value[key] ?? null);
+  return bytes;
 }
 
 /** Lone surrogates are not valid text: once stored, each would come back as another character. */

@@ -29,6 +29,19 @@ export async function damagedAmongLive(db: Database, folder: string, suspects?: 
   );
 }
 
+type ChainedBatch = ReturnType<Database["batch"]>;
+type PutPrivately = (key: string, value: Uint8Array) => void;
+
+/**
+ * Returns the function that puts into a batch, without the library's copy of each operation for its hooks and events.
+ * `_put` is what `abstract-level` documents for implementations: it takes what the encodings return, which for text and
+ * bytes is the same. The batch must have another operation, put in the usual way: the library counts those.
+ */
+export function putInto(batch: ChainedBatch): PutPrivately {
+  const { _put: put } = batch as unknown as { readonly _put?: PutPrivately };
+  return put === undefined ? (key, value) => void batch.put(key, value) : put.bind(batch);
+}
+
 /** Deletes the remains of an interrupted opening. */
 export const destroyDatabase = (folder: string): Promise<void> =>
   (Level as unknown as { destroy(folder: string): Promise<void> }).destroy(folder);

@@ -24,6 +24,12 @@ export function createSharedReads(getMany: GetMany): GetMany {
   let isBegun = false;
 
   function takeGroup(): { readonly group: readonly QueuedRead[]; readonly keys: ReadonlySet<string> } {
+    const [first] = waiting;
+    if (first !== undefined && first.keys.length >= maxGroupKeys) {
+      // An import asks for many keys at once: they are read as they are.
+      waiting = waiting.slice(1);
+      return { group: [first], keys: new Set() };
+    }
     const keys = new Set<string>();
     let count = 0;
     for (const next of waiting) {
@@ -39,7 +45,7 @@ export function createSharedReads(getMany: GetMany): GetMany {
   async function answer(group: readonly QueuedRead[], keys: ReadonlySet<string>): Promise<void> {
     const [only] = group;
     try {
-      if (group.length === 1 && only !== undefined && keys.size === only.keys.length) {
+      if (group.length === 1 && only !== undefined && (keys.size === 0 || keys.size === only.keys.length)) {
         only.resolve(await getMany(only.keys));
         return;
       }

@@ -62,9 +62,7 @@ export function createValueEnvelope({ keyring, metrics }: ValueEnvelopeOptions):
   function seal(key: string, value: Uint8Array): Uint8Array {
     const { stored, secret } = keyring.current();
     if (secret === undefined) throw new Error("the current data key is not unwrapped");
-    const head = Buffer.allocUnsafe(sealedHeadBytes);
-    head[0] = sealedKind;
-    head.writeUInt32BE(stored.epoch, 1);
+    const head = headOf(stored.epoch);
     if (sealsMade === sealsCounted) queueMicrotask(countSeals);
     sealsMade += 1;
     return encrypt({ secret, value, about: aboutSealed(key, head), head });
@@ -98,14 +96,33 @@ export function createValueEnvelope({ keyring, metrics }: ValueEnvelopeOptions):
 
 const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
+/** What the encrypted values of an epoch begin with. */
+let lastHead = { epoch: -1, bytes: Buffer.alloc(sealedHeadBytes) };
+function headOf(epoch: number): Buffer {
+  if (lastHead.epoch === epoch) return lastHead.bytes;
+  const bytes = Buffer.alloc(sealedHeadBytes);
+  bytes[0] = sealedKind;
+  bytes.writeUInt32BE(epoch, 1);
+  lastHead = { epoch, bytes };
+  return bytes;
+}
+
 // Associated data that binds a value to its key.
 const aboutStart = Buffer.from("latchkey value\0");
 const keyAt = aboutStart.length + sealedHeadBytes;
+/** For most keys. A cipher copies its associated data. */
+const shortAbout = Buffer.alloc(1_024);
+shortAbout.set(aboutStart);
+/** The start of `shortAbout` by its length: a view for each value would be garbage. */
+const shortViews: (Buffer | undefined)[] = Array.from({ length: shortAbout.length + 1 });
 
 function aboutSealed(key: string, head: Uint8Array): Buffer {
-  const about = Buffer.allocUnsafe(keyAt + Buffer.byteLength(key));
-  about.set(aboutStart);
-  about.set(head, aboutStart.length);
-  about.write(key, keyAt);
+  if (keyAt + 3 * key.length > shortAbout.length) {
+    return Buffer.concat([aboutStart, head, Buffer.from(key)]);
+  }
+  shortAbout.set(head, aboutStart.length);
+  const end = keyAt + shortAbout.write(key, keyAt);
+  const about = shortViews[end] ?? shortAbout.subarray(0, end);
+  shortViews[end] = about;
   return about;
 }

@@ -72,6 +72,9 @@ describe("tags", () => {
 
   it("compare their keys in lower case, as stored", () => {
     expect(lowerTags({ Team: "X", "A.b/C": "1" })).toEqual({ team: "X", "a.b/c": "1" });
+    for (const text of ['{"__proto__":"x"}', '{"__PROTO__":"x"}']) {
+      expect(Object.entries(lowerTags(JSON.parse(text)))).toEqual([["__proto__", "x"]]);
+    }
     // U+212A, the Kelvin sign, is lower-cased to k: it is no key to begin with.
     expect(pathsOf(checkTags({ "\u212a": "x" }))).toEqual(["tags.\u212a"]);
   });
@@ -105,6 +108,9 @@ describe("metadata", () => {
     ["a key too wide", Object.fromEntries(Array.from({ length: 1_001 }, (_, i) => [`k${i}`, null]))],
     ["a byte too long", { a: "x".repeat(256 * 1024 - 7) }],
     ["long in bytes and not in characters", { a: "é".repeat(128 * 1024) }],
+    ["long in escapes and not in characters", { a: "\u0001".repeat(43_690) }],
+    ["long in keys", Object.fromEntries(Array.from({ length: 999 }, (_, i) => [`${i}${"k".repeat(258)}`, null]))],
+    ["long in numbers", { a: Array.from({ length: 10_486 }, () => -1.2345678901234568e-300) }],
     ["half a character", { a: { b: ["\ud800"] } }],
     ["half a character in a key", { a: { "\udfff": 1 } }],
   ])("may not be %s", (_name, metadata) => {

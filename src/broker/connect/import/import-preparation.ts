@@ -5,7 +5,7 @@ import { requireRevision } from "../../stored/conflict.ts";
 import type { AuthorizedImport } from "./authorized-import.ts";
 import type { MergeImport, PendingImport } from "./import-merge.ts";
 import { faultOfImport } from "./import-rules.ts";
-import type { ImportState } from "./import-state.ts";
+import type { ImportState, ImportTarget } from "./import-state.ts";
 
 /** An item of a bulk import. */
 export interface BulkItem {
@@ -35,7 +35,9 @@ export type PrepareImports = (
 
 export function createPrepareImports(merge: MergeImport): PrepareImports {
   return async (items, state, authorized) => {
-    const batch = new Map<string, PendingImport>();
+    const batch: PendingImport[] = [];
+    /** Places in the batch by ID. An integration has one target. */
+    const places = new Map<ImportTarget, Map<string, number>>();
     const outcomes: (PendingImport | Fault)[] = [];
     for (let i = 0; i < items.length; i += 1) {
       const one = items[i];
@@ -46,8 +48,10 @@ export function createPrepareImports(merge: MergeImport): PrepareImports {
         outcomes.push(target);
         continue;
       }
-      const at = `${ref.environment}\0${ref.integration}\0${ref.id}`;
-      const earlier = batch.get(at);
+      const placesOf = places.get(target) ?? new Map<string, number>();
+      places.set(target, placesOf);
+      const place = placesOf.get(ref.id) ?? batch.length;
+      const earlier = batch[place];
       const before = state.connections[i];
       const base = earlier?.after ?? before?.value;
       if (authorized?.isAgain === true && base === undefined) throw connectionGone(ref);
@@ -72,10 +76,11 @@ export function createPrepareImports(merge: MergeImport): PrepareImports {
       });
       // A promise for each of thousands of items would cost more than its merge.
       const pending = merged instanceof Promise ? await merged : merged;
-      batch.set(at, pending);
+      batch[place] = pending;
+      if (earlier === undefined) placesOf.set(ref.id, place);
       outcomes.push(pending);
     }
-    return { batch: [...batch.values()], outcomes };
+    return { batch, outcomes };
   };
 }
 

@@ -29,15 +29,18 @@ export function faultOfImport(
 ): Fault | undefined {
   const { credentials, metadata, connectionConfig, webhookUrlOverride = "" } = item;
   const withDefaults = { ...integration.connectionDefaults, ...(connectionConfig ?? base?.connectionConfig) };
-  const mistakes: Mistake[] = [
-    ...(item.id === "" ? [] : checkConnectionId(item.id)),
-    ...checkKind(credentials, provider),
-    ...(credentials === undefined ? [] : checkCredentials(credentials)),
-    ...(metadata === undefined ? [] : checkMetadata(metadata)),
-    ...checkConnectionConfig(withDefaults, provider.connectionFields),
-    ...checkAllTags(item, base),
-    ...checkWebhookUrl(webhookUrlOverride, ["webhook_url_override"]),
-  ];
+  const mistakes: Mistake[] = [];
+  // Most items are valid: a list of all lists would cost as much as their checks.
+  const add = (found: readonly Mistake[]) => {
+    if (found.length > 0) mistakes.push(...found);
+  };
+  if (item.id !== "") add(checkConnectionId(item.id));
+  add(checkKind(credentials, provider));
+  if (credentials !== undefined) add(checkCredentials(credentials));
+  if (metadata !== undefined) add(checkMetadata(metadata));
+  add(checkConnectionConfig(withDefaults, provider.connectionFields));
+  add(checkAllTags(item, base));
+  add(checkWebhookUrl(webhookUrlOverride, ["webhook_url_override"]));
   return mistakes.length === 0 ? undefined : new Fault("invalid_body", "the connection is not valid", { mistakes });
 }
 
@@ -55,7 +58,8 @@ export function importedTags(
   base: Connection | undefined,
 ): Record<string, string> {
   const own = tags === undefined ? (base === undefined ? {} : ownTags(base)) : lowerTags(tags.tags);
-  return { ...endUserTags(endUser ?? base?.endUser), ...own };
+  const user = endUser ?? base?.endUser;
+  return user === undefined ? own : { ...endUserTags(user), ...own };
 }
 
 /** Checks the item's own tags first, then all tags including those of the end user, for their number. */

@@ -40,18 +40,17 @@ export function createReadImportState(options: ImportStateOptions): ReadImportSt
   const { connections, refreshes } = collections;
 
   /** Looks up the integrations of a batch, each once, found or not. */
-  async function readTargets(refs: readonly ConnectionRef[]): Promise<ReadonlyMap<string, ImportTarget | Fault>> {
-    const targets = new Map<string, ImportTarget | Fault>();
+  async function readTargets(refs: readonly ConnectionRef[]): Promise<ImportTargets> {
+    const targets = new ImportTargets();
     for (const ref of refs) {
-      const at = targetKey(ref);
-      if (targets.has(at)) continue;
+      if (targets.of(ref) !== undefined) continue;
       try {
         const stored = await integrations.get({ environment: ref.environment, key: ref.integration });
         const { value: integration } = stored;
-        targets.set(at, { stored, integration, provider: await providers.findNow(integration.provider) });
+        targets.add(ref, { stored, integration, provider: await providers.findNow(integration.provider) });
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
-        targets.set(at, error);
+        targets.add(ref, error);
       }
     }
     return targets;
@@ -62,7 +61,10 @@ export function createReadImportState(options: ImportStateOptions): ReadImportSt
     refs: readonly ConnectionRef[],
   ): Promise<readonly (StoredRecordOf<Connection> | undefined)[]> {
     const keys = refs.map(keyOf);
-    const found = (await connections.getMany(keys.filter((key) => !namesNothing(...key)))).values();
+    const asked = keys.filter((key) => !namesNothing(...key));
+    const all = await connections.getMany(asked);
+    if (asked.length === keys.length) return all;
+    const found = all.values();
     return keys.map((key) => (namesNothing(...key) ? undefined : found.next().value));
   }
 
@@ -82,12 +84,12 @@ export function createReadImportState(options: ImportStateOptions): ReadImportSt
     const known = await readConnections(refs);
     const refreshRecords = await readRefreshRecords(refs, known);
     const descriptions = await importDescriptions.read(refs, (ref) => {
-      const target = targets.get(targetKey(ref));
+      const target = targets.of(ref);
       return target instanceof Fault ? undefined : target?.provider;
     });
     return {
       targetOf(item) {
-        const target = targets.get(targetKey(item));
+        const target = targets.of(item);
         if (target === undefined) throw new Error("every item has a target");
         return target;
       },
@@ -98,6 +100,26 @@ export function createReadImportState(options: ImportStateOptions): ReadImportSt
   };
 }
 
-const targetKey = ({ environment, integration }: Pick<ConnectionRef, "environment" | "integration">) =>
-  `${environment}\0${integration}`;
+type TargetName = Pick<ConnectionRef, "environment" | "integration">;
+
+/** The integrations of a batch. Most items follow one of the same integration: no key is joined for them. */
+class ImportTargets {
+  readonly #all = new Map<string, ImportTarget | Fault>();
+  #last:
+    | { readonly environment: string; readonly integration: string; readonly target: ImportTarget | Fault }
+    | undefined;
+
+  of({ environment, integration }: TargetName): ImportTarget | Fault | undefined {
+    const last = this.#last;
+    if (last?.environment === environment && last.integration === integration) return last.target;
+    const target = this.#all.get(`${environment}\0${integration}`);
+    if (target !== undefined) this.#last = { environment, integration, target };
+    return target;
+  }
+
+  add({ environment, integration }: TargetName, target: ImportTarget | Fault): void {
+    this.#all.set(`${environment}\0${integration}`, target);
+  }
+}
+
 const keyOf = ({ environment, integration, id }: ConnectionRef) => [environment, integration, id];

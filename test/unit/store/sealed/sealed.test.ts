@@ -76,6 +76,19 @@ it("refuses values that were moved to another record, swapped, or changed by a b
   }
 });
 
+it("binds values to keys of any length", async () => {
+  const backend = await openBackend();
+  const store = await open(backend);
+  const keys = ["k", "ä".repeat(333), "k".repeat(335), "k".repeat(336), "k".repeat(1_000), "🦊".repeat(250)];
+  await store.commit(keys.map((one) => secret(one, bytes(one))));
+  for (const one of keys) {
+    const entry = await store.get(one);
+    expect(text(entry?.value)).toBe(one);
+    await backend.commit([{ key: `${one}x`, value: (await backend.get(one))?.value }]);
+    await expect(store.get(`${one}x`)).rejects.toBeInstanceOf(StoreDamaged);
+  }
+});
+
 it("refuses a value that was written without the keys", async () => {
   const backend = await openBackend();
   const store = await open(backend);
