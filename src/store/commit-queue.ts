@@ -62,6 +62,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
   let stopped: StoreUnavailable | undefined;
   let writing: Promise<void> | undefined;
   const writeDelay = createWriteDelay(begin);
+  const countWritten = createCommitCount(metrics);
 
   function takeGroup(): QueuedCommit[] {
     const { count, bytes } = nextGroup(waiting);
@@ -77,9 +78,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
       commit.reject(outcome);
       return;
     }
-    metrics.storeCommits.inc();
-    metrics.storeChanges.inc(commit.changes.length);
-    metrics.storeCommitSeconds.observe((performance.now() - commit.queuedAt) / 1_000);
+    countWritten(commit);
     commit.resolve(outcome);
   }
 
@@ -152,6 +151,18 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
       if (waiting.length > 0) begin();
       await writing;
     },
+  };
+}
+
+/** Returns the function that counts a durable commit. */
+function createCommitCount(metrics: Metrics): (commit: QueuedCommit) => void {
+  const commits = metrics.storeCommits.series({});
+  const changesWritten = metrics.storeChanges.series({});
+  const seconds = metrics.storeCommitSeconds.series({});
+  return ({ changes, queuedAt }) => {
+    commits.add();
+    changesWritten.add(changes.length);
+    seconds.observe((performance.now() - queuedAt) / 1_000);
   };
 }
 

@@ -115,11 +115,16 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
 function spacesIn({ changes }: Commit): readonly string[] {
   const spaces: string[] = [];
   for (const { key } of changes) {
-    if (spaces.some((space) => isIn(space, key))) continue;
+    if (isInOneOf(spaces, key)) continue;
     const end = key.indexOf("\0");
     spaces.push(end === -1 ? key : key.slice(0, end));
   }
   return spaces;
+}
+
+function isInOneOf(spaces: readonly string[], key: string): boolean {
+  for (const space of spaces) if (isIn(space, key)) return true;
+  return false;
 }
 
 const isIn = (space: string, key: string): boolean =>

@@ -9,11 +9,18 @@ export const storeMetrics = {
     labels: [],
   },
   storeRevision: { kind: "gauge", name: "latchkey_store_revision", help: "Revision of the last commit.", labels: [] },
-  storeCommits: { kind: "counter", name: "latchkey_store_commits_total", help: "Durable commits.", labels: [] },
+  storeCommits: {
+    kind: "counter",
+    name: "latchkey_store_commits_total",
+    help: "Durable commits.",
+    isHot: true,
+    labels: [],
+  },
   storeChanges: {
     kind: "counter",
     name: "latchkey_store_changes_total",
     help: "Keys written or deleted by durable commits.",
+    isHot: true,
     labels: [],
   },
   storeConflicts: {
@@ -26,6 +33,7 @@ export const storeMetrics = {
     kind: "histogram",
     name: "latchkey_store_commit_seconds",
     help: "Time from asking for a commit until it is durable.",
+    isHot: true,
     labels: [],
   },
   storeWriteSeconds: {
