@@ -49,20 +49,24 @@ export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
   // Returns only this mistake: listing the mistakes of ten thousand tags would make the response longer than the
   // request.
   if (keys.length > maxTags) return [mistake(["tags"], `must be at most ${maxTags}`)];
-  const seen: string[] = [];
   const mistakes: Mistake[] = [];
-  for (const key of keys) {
+  for (let i = 0; i < keys.length; i += 1) {
+    const key = keys[i] ?? "";
     const value = tags[key] ?? "";
-    const lower = key.toLowerCase();
     const add = (message: string) => mistakes.push(mistake(["tags", key], message));
     if (key.length > 64) add("the key must have at most 64 characters");
     if (!tagKey.test(key)) add("the key must begin with a letter and contain only letters, digits and _ - . /");
-    if (seen.includes(lower)) add("is the same as another key in lower case");
+    if (i > 0 && isAmong(keys, i, key.toLowerCase())) add("is the same as another key in lower case");
     if (value.length < 1 || value.length > 255) add("must have 1 to 255 characters");
     if (!isPlainText(value)) add("must be text without control characters");
-    seen.push(lower);
   }
   return mistakes;
+}
+
+/** Whether one of the first keys is this one in lower case. */
+function isAmong(keys: readonly string[], count: number, lower: string): boolean {
+  for (let i = 0; i < count; i += 1) if (keys[i]?.toLowerCase() === lower) return true;
+  return false;
 }
 
 /** Returns valid tags with keys in lower case. An assignment would lose the key `__proto__`. */

@@ -1,12 +1,7 @@
 /** Joins parts to a key. No part contains NUL, so joined parts cannot collide, and they sort like tuples. */
 export function keyOf(...parts: readonly string[]): string {
-  let key = "";
-  for (let i = 0; i < parts.length; i += 1) {
-    const part = parts[i] ?? "";
-    if (part.includes("\0")) throw new Error("a part of a key contains NUL");
-    key = i === 0 ? part : `${key}\0${part}`;
-  }
-  return key;
+  for (const part of parts) if (part.includes("\0")) throw new Error("a part of a key contains NUL");
+  return parts.join("\0");
 }
 
 /** The range of keys that begin with these parts. */

@@ -43,6 +43,8 @@ interface RecordStep<T> {
 
 const empty = new Uint8Array();
 const none: readonly string[] = [];
+/** Up to so many secondary keys, a copy costs less than the memory that a growing list reserves. */
+const fewKeys = 4;
 
 /**
  * Returns the function that turns a step into changes: of the record, its secondary keys and its facets. `expect` is
@@ -69,11 +71,14 @@ export function recordChanges<S extends DescMessage>({
   /** A secondary key ends in the record's own key parts. */
   function secondaryKeys(value: T | undefined, own: string): readonly string[] {
     if (value === undefined || indexSpaces.length === 0) return none;
-    const keys: string[] = [];
+    let keys: string[] = [];
     for (const { space, keysOf } of indexSpaces) {
       for (const parts of keysOf(value)) {
         const found = `${keyOf(space, ...parts)}\0${own}`;
-        if (!keys.includes(found)) keys.push(found);
+        if (keys.includes(found)) continue;
+        // A list that grows reserves room for sixteen more: more than most records need.
+        if (keys.length < fewKeys) keys = [...keys, found];
+        else keys.push(found);
       }
     }
     return keys;
@@ -84,7 +89,8 @@ export function recordChanges<S extends DescMessage>({
   function addFacets(changes: Change[], { before, next, own }: RecordStep<T>): void {
     const isSecret = secret !== true && next !== undefined && holdsSecret(next);
     for (const { space, of, keysOf } of facetSpaces) {
-      const [old, current] = [before && of(before), next && of(next)];
+      const old = before && of(before);
+      const current = next && of(next);
       // An older version may have computed a different facet: it is deleted together with its record.
       if (next !== undefined && isSame(old, current)) continue;
       const change = { key: `${space}\0${own}`, value: current };
@@ -101,15 +107,20 @@ export function recordChanges<S extends DescMessage>({
     const value = next === undefined ? undefined : bytesOf(strip(next));
     const isSecret = next !== undefined && holdsSecret(next);
     const primary: Change = expect === undefined ? { key, value } : { key, value, expect };
-    const changes: Change[] = [isSecret ? { ...primary, secret: true } : primary];
+    const first = isSecret ? { ...primary, secret: true as const } : primary;
     // For a few keys, two searches cost less than sets.
-    const [old, current] = [secondaryKeys(before, own), secondaryKeys(next, own)];
-    for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });
-    for (const added of current) if (!old.includes(added)) changes.push({ key: added, value: empty });
+    const old = secondaryKeys(before, own);
+    const current = secondaryKeys(next, own);
+    const added = old.length === 0 ? current : current.filter((one) => !old.includes(one));
+    const gone = old.length === 0 ? none : old.filter((one) => !current.includes(one));
+    const changes: Change[] = [first, ...gone.map(removalOf), ...added.map(additionOf)];
     addFacets(changes, { before, next, own });
     return changes;
   };
 }
+
+const removalOf = (key: string): Change => ({ key, value: undefined });
+const additionOf = (key: string): Change => ({ key, value: empty });
 
 const isSame = (a: Uint8Array | undefined, b: Uint8Array | undefined): boolean =>
   a === undefined || b === undefined ? a === b : Buffer.compare(a, b) === 0;

@@ -51,7 +51,7 @@ export function createConnectionCollections(
       strip,
       indexes: {
         tag: ({ ref, tags }: Connection) =>
-          Object.entries(tags).map(([key, value]) => [ref?.environment ?? "", key, value]),
+          Object.keys(tags).map((key) => [ref?.environment ?? "", key, tags[key] ?? ""]),
         // Only unhealthy connections: nearly all are healthy, and listed without this index.
         state: ({ ref, state }: Connection) => (isWell(state) ? [] : [[ref?.environment ?? "", String(state)]]),
         // The connections of one account at the provider. Connections stored before this index existed are not in it.

@@ -28,8 +28,10 @@ interface ConnectionCacheOptions {
 }
 
 const maxLive = 10_000;
-/** Matches the keys that affect connections. Most changes do not match and need no further work. */
-const isOfConnections = /^(?:connection|credentials|integration|integration-secrets|provider)\0/;
+/** Matches other keys that affect connections. Most changes do not match and need no further work. */
+const isOfIntegrations = /^(?:integration|integration-secrets|provider)\0/;
+/** Spaces whose keys go on with that of the connection, as `connectionKey` returns it. */
+const ofConnection = ["connection\0", "credentials\0"];
 
 export async function openConnectionCache(options: ConnectionCacheOptions): Promise<ConnectionCache> {
   const { store, load, hits, onIntegrationChange, world } = options;
@@ -48,6 +50,13 @@ export async function openConnectionCache(options: ConnectionCacheOptions): Prom
   /** Takes its memory with its first entry. */
   let cache: ReturnType<typeof create> | undefined;
 
+  /** Integration or provider changed: rare, and every connection of it must be read again. */
+  function onOtherChange(key: string): void {
+    const [space, environment = "", integration = ""] = partsOf(key);
+    cache?.clear();
+    if (space !== "provider") onIntegrationChange(environment, integration);
+  }
+
   const watch = await follow({
     store,
     world,
@@ -56,14 +65,11 @@ export async function openConnectionCache(options: ConnectionCacheOptions): Prom
     read: async () => () => cache?.clear(),
     onCommit({ changes }) {
       for (const { key } of changes) {
-        if (!isOfConnections.test(key)) continue;
-        const [space, environment = "", integration = "", id = ""] = partsOf(key);
-        if (space === "connection" || space === "credentials") {
-          cache?.delete(connectionKey({ environment, integration, id }));
-        }
-        // Integration or provider changed: rare, and every connection of it must be read again.
-        if (space === "integration" || space === "integration-secrets" || space === "provider") cache?.clear();
-        if (space === "integration" || space === "integration-secrets") onIntegrationChange(environment, integration);
+        const space = ofConnection.find((one) => key.startsWith(one));
+        // An import changes thousands, none of which is cached.
+        if (space !== undefined && cache !== undefined && cache.size > 0) cache.delete(key.slice(space.length));
+        if (space !== undefined || !isOfIntegrations.test(key)) continue;
+        onOtherChange(key);
       }
     },
   });

@@ -57,7 +57,8 @@ export function createKeyFilter(mayGrow: (bytes: number) => boolean): KeyFilter 
 }
 
 function isIn({ bits, mask }: Layer, hash: number): boolean {
-  const [first, step] = [mixed(hash), mixed(hash ^ 0x9e3779b9) | 1];
+  const first = mixed(hash);
+  const step = mixed(hash ^ 0x9e3779b9) | 1;
   for (let i = 0; i < probes; i += 1) {
     const at = (first + Math.imul(i, step)) & mask;
     if (((bits[at >>> 5] ?? 0) & (1 << (at & 31))) === 0) return false;
@@ -66,7 +67,8 @@ function isIn({ bits, mask }: Layer, hash: number): boolean {
 }
 
 function put({ bits, mask }: Layer, hash: number): void {
-  const [first, step] = [mixed(hash), mixed(hash ^ 0x9e3779b9) | 1];
+  const first = mixed(hash);
+  const step = mixed(hash ^ 0x9e3779b9) | 1;
   for (let i = 0; i < probes; i += 1) {
     const at = (first + Math.imul(i, step)) & mask;
     bits[at >>> 5] = (bits[at >>> 5] ?? 0) | (1 << (at & 31));

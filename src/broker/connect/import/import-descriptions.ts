@@ -49,6 +49,7 @@ export function createImportDescriptions({ collections, world }: ImportDescripti
       return isDescribed.map((is) => (is ? found.next().value : undefined));
     },
     changes({ ref, provider, item, description, authorized }, connection) {
+      if (description === undefined && provider.describe.length + provider.choices.length === 0) return [];
       const { metadata, connectionConfig } = item;
       const given = { ...(metadata && { metadata }), ...(connectionConfig && { connectionConfig }) };
       const imported = { ref, provider, connection, given, before: description?.value, nowMs: world.now() };
