@@ -111,6 +111,19 @@ it("leaves what the library reads in its own way to the library", () => {
   expect(readImport(bytesOf({ ...ordinary, id: "\ufeffa" })), "a byte order mark").toBeUndefined();
 });
 
+it.each([1, 5, 9, 10, 200])("leaves a tag, a length and a number with %i bytes too many to the library", (count) => {
+  const more = Buffer.alloc(count, 0x80).fill(0, count - 1);
+  const lengthened = (bytes: readonly number[], at: number) => {
+    const before = Buffer.from(bytes.map((byte, i) => (i === at ? byte | 0x80 : byte)));
+    return Buffer.concat([bytesOf(ordinary), before.subarray(0, at + 1), more, before.subarray(at + 1)]);
+  };
+  const id = [26, 1, 0x61];
+  expect(readImport(Buffer.concat([bytesOf(ordinary), Buffer.from(id)]))?.id).toBe("a");
+  for (const bytes of [lengthened(id, 0), lengthened(id, 1), lengthened([80, 1], 1)]) {
+    expect(readImport(bytes)).toBeUndefined();
+  }
+});
+
 it("agrees with the library about any message", () => {
   const random = seeded(7);
   let accepted = 0;

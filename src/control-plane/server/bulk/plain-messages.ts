@@ -37,6 +37,8 @@ const scratch = Array.from({ length: shortBytes + 1 }, (_, length) => Array.from
 const oddText = /[\0\ufeff\ufffd]/;
 /** Far below the limit of the library, which counts in another way. */
 const mostNested = 30;
+/** The weight of the eighth byte of a number: safe integers have no further one. */
+const mostScale = 0x80 ** 7;
 
 /** Shared by all messages: each is read synchronously. */
 class BytesReader implements MessageReader {
@@ -75,13 +77,17 @@ class BytesReader implements MessageReader {
 
   unsigned(most: number): number {
     let value = 0;
-    for (let scale = 1; ; scale *= 0x80) {
+    for (let scale = 1; scale <= mostScale; scale *= 0x80) {
       if (this.#at >= this.#to) this.refuse();
       const byte = this.#bytes[this.#at++] as number;
       value += (byte & 0x7f) * scale;
       if (value > most) this.refuse();
-      if (byte < 0x80) return value;
+      if (byte >= 0x80) continue;
+      // Longer than needed: the library has its own limits for that.
+      if (byte === 0 && scale > 1) this.refuse();
+      return value;
     }
+    return this.refuse();
   }
 
   double(): number {
