@@ -178,9 +178,9 @@ function depthUpTo(value: JsonValue, most: number): number {
   return deepest + 1;
 }
 
-/** A UTF-16 unit has at most six bytes in JSON, and a number at most 24. */
+/** A UTF-16 unit has at most six bytes in JSON, and a number at most 25: -0.0000012345678901234567. */
 const mostUnitBytes = 6;
-const mostNumberBytes = 24;
+const mostNumberBytes = 25;
 
 /** Returns an upper bound of the length of a value in JSON, without its text. */
 function mostBytesOf(value: JsonValue): number {

@@ -111,6 +111,7 @@ describe("metadata", () => {
     ["long in escapes and not in characters", { a: "\u0001".repeat(43_690) }],
     ["long in keys", Object.fromEntries(Array.from({ length: 999 }, (_, i) => [`${i}${"k".repeat(258)}`, null]))],
     ["long in numbers", { a: Array.from({ length: 10_486 }, () => -1.2345678901234568e-300) }],
+    ["long in small numbers", { a: Array.from({ length: 10_083 }, () => -0.0000012345678901234567) }],
     ["half a character", { a: { b: ["\ud800"] } }],
     ["half a character in a key", { a: { "\udfff": 1 } }],
   ])("may not be %s", (_name, metadata) => {
