@@ -10,8 +10,11 @@ export function byFieldName<T>(judge: (lower: string, name: string) => T): (name
   return (name) => {
     const known = judged.get(name);
     if (known !== undefined) return known;
-    const made = judge(name.toLowerCase(), name);
-    if (judged.size < maxNames && name.length <= maxNameLength) judged.set(name, made);
+    if (judged.size === maxNames || name.length > maxNameLength) return judge(name.toLowerCase(), name);
+    // A part of a text would keep the whole text, here the head of a request, in memory.
+    const own = name.split("").join("");
+    const made = judge(own.toLowerCase(), own);
+    judged.set(own, made);
     return made;
   };
 }
