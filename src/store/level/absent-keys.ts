@@ -1,6 +1,5 @@
 import { setImmediate } from "node:timers/promises";
 import type { Change } from "../contract.ts";
-import { after } from "../keys.ts";
 import type { CheckedDatabase } from "./checked-database.ts";
 import { createKeyFilter, type KeyFilter } from "./key-filter.ts";
 
@@ -28,6 +27,8 @@ const mostSpaces = 12;
 const mostBytes = 64 * 1024 * 1024;
 /** Keys are read in small pages: each is decoded on the main thread. */
 const pageKeys = 500;
+/** An iterator's default is 16 KiB, which is less than a page. */
+const pageBytes = 64 * 1024;
 
 interface FilteredSpace {
   /** First part of the keys, with its NUL. */
@@ -51,18 +52,24 @@ export function createAbsentKeys(database: Pick<CheckedDatabase, "db">): AbsentK
     spaces = spaces.filter((one) => one !== space);
   }
 
-  /** Keys that are written meanwhile are added by `willWrite`, so each page may show another state. */
+  /**
+   * Keys that are written meanwhile are added by `willWrite`, and an iterator does not show them: otherwise, an import
+   * could write keys faster than they are read here.
+   */
   async function readAll(space: FilteredSpace): Promise<void> {
     const { prefix, filter } = space;
-    const to = `${prefix.slice(0, -1)}\x01`;
-    for (let from = prefix; ; ) {
-      const page = await database.db.keys({ gte: from, lt: to, limit: pageKeys }).all();
-      if (!spaces.includes(space)) return;
-      if (!page.every((key) => filter.add(key))) return drop(space);
-      const last = page.at(-1);
-      if (last === undefined || page.length < pageKeys) break;
-      from = after(last);
-      await setImmediate();
+    const range = { gte: prefix, lt: `${prefix.slice(0, -1)}\x01` };
+    const iterator = database.db.keys({ ...range, highWaterMarkBytes: pageBytes });
+    try {
+      for (;;) {
+        const page = await iterator.nextv(pageKeys);
+        if (!spaces.includes(space)) return;
+        if (!page.every((key) => filter.add(key))) return drop(space);
+        if (page.length === 0) break;
+        await setImmediate();
+      }
+    } finally {
+      await iterator.close();
     }
     space.isComplete = true;
   }

@@ -39,6 +39,22 @@ it("knows absent keys of a space once they were missed often, and never calls an
   expect(keysOf("seen\0none", 100).filter(absent.isAbsent)).toEqual([]);
 });
 
+it("makes a filter while keys are written faster than they are read", async () => {
+  const stored = keysOf("seen\0a", 2_000);
+  const db = await databaseWith(stored);
+  const absent = createAbsentKeys({ db });
+  for (const key of keysOf("seen\0new", misses)) absent.noteMiss(key);
+  const written: string[] = [];
+  for (let round = 0; round < 40 && !absent.isAbsent("seen\0none"); round += 1) {
+    const keys = keysOf(`seen\0b${String(round).padStart(3, "0")}`, 600);
+    absent.willWrite(writesOf(keys));
+    await db.batch(keys.map((key) => ({ type: "put", key, value })));
+    written.push(...keys);
+  }
+  expect(absent.isAbsent("seen\0none")).toBe(true);
+  expect([...stored, ...written].filter(absent.isAbsent)).toEqual([]);
+});
+
 it("has filters for what an import misses and for webhooks after it", async () => {
   const absent = createAbsentKeys({ db: await databaseWith([]) });
   const spaces = ["audit", "connection", "description", "notification-seen", "forward"];
