@@ -20,20 +20,24 @@ const mostSets = 0x1_0000;
 const marks = new Uint32Array(slots);
 /** In place of the end of a sample, where keys with different ones share a slot. */
 const any = 0;
-let sets = 1;
+let sets = 0;
+let latest: KeySamples | undefined;
 
 /**
- * Samples of keys that belong together, for a short time: all sets share one table, in which a later one takes the
- * place of the ones before.
+ * Samples of keys that belong together, for a short time: all sets share one table, in which the latest takes the place
+ * of the ones before.
  */
 export class KeySamples {
-  readonly #set = sets;
+  readonly #set: number;
 
   constructor() {
     sets = (sets + 1) % mostSets;
+    this.#set = sets;
+    latest = this;
   }
 
   add(key: string): void {
+    if (this !== latest) return;
     const sample = keySample(key);
     const slot = sample % slots;
     const mark = marks[slot] ?? 0;
@@ -42,8 +46,9 @@ export class KeySamples {
     else if ((mark & 0xffff) !== end) marks[slot] = ((this.#set << 16) | any) >>> 0;
   }
 
-  /** False: the key was certainly not added. Call it before another set is created. */
+  /** False: the key was certainly not added. Always true once there is a later set. */
   mayHave(key: string): boolean {
+    if (this !== latest) return true;
     const sample = keySample(key);
     const mark = marks[sample % slots] ?? 0;
     if (mark >>> 16 !== this.#set) return false;

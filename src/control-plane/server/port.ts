@@ -95,7 +95,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     } catch (err) {
       world.metrics.unhandled.inc();
       world.log.error("a call could not be answered", { method: request.url?.split("?")[0], err });
-      // Without an answer, some gRPC clients would wait for ever.
+      // Without an answer, some gRPC clients would wait without end.
       if (response.headersSent) cut(response);
       else answer({ request, response, fault: Fault.from(err) });
     }

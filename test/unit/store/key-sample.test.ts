@@ -32,3 +32,11 @@ it("has nothing of the sets before, also after all numbers of sets", () => {
   again.add("k");
   expect([again.mayHave("another"), again.mayHave("k")]).toEqual([true, true]);
 });
+
+it("may have any key once there is a later set, and takes nothing from that one", () => {
+  const [first, later] = [new KeySamples(), new KeySamples()];
+  later.add("k");
+  first.add("k");
+  expect([first.mayHave("k"), first.mayHave("another")]).toEqual([true, true]);
+  expect([later.mayHave("k"), later.mayHave("another")]).toEqual([true, false]);
+});
