@@ -237,8 +237,12 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       return { all, page, origin };
     }
 
-    /** In the window of another site's application. */
-    const agree = (opened: Page) => opened.getByRole("button", { name: "Connect" }).click();
+    /** Agrees in the next window of `page`, of another site's application. It may close before the click is reported. */
+    const agreeIn = async (page: Page) => {
+      const opened = await page.waitForEvent("popup");
+      const clicked = opened.getByRole("button", { name: "Connect" }).click();
+      await Promise.any([clicked, opened.waitForEvent("close")]);
+    };
 
     /** The outcome of `call` in the page, fulfilled or rejected. */
     const outcome = (page: Page, call: string): Promise<unknown> =>
@@ -272,11 +276,9 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
 
     it("receives a denial", async () => {
       const { all, page } = await application({ sandbox: { behaviour: { consent: "deny" } } });
-      page.on("popup", agree);
-      expect(await outcome(page, `${sdk(all, await all.session())}.auth("sandbox-files")`)).toEqual({
-        type: "denied",
-        message: "Access was not allowed.",
-      });
+      const call = `${sdk(all, await all.session())}.auth("sandbox-files")`;
+      const [result] = await Promise.all([outcome(page, call), agreeIn(page)]);
+      expect(result).toEqual({ type: "denied", message: "Access was not allowed." });
     });
 
     it("receives an expired session before any redirect", async () => {
@@ -308,12 +310,12 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
 
     it("reconnects an existing connection", async () => {
       const { all, page } = await application();
-      page.on("popup", agree);
-      const first = (await outcome(page, `${sdk(all, await all.session())}.auth("sandbox-files")`)) as {
-        connectionId: string;
-      };
+      const call = `${sdk(all, await all.session())}.auth("sandbox-files")`;
+      const [result] = await Promise.all([outcome(page, call), agreeIn(page)]);
+      const first = result as { connectionId: string };
       const token = await all.reconnectSession(first.connectionId);
-      const again = await outcome(page, `${sdk(all, token)}.reconnect("sandbox-files")`);
+      const recall = `${sdk(all, token)}.reconnect("sandbox-files")`;
+      const [again] = await Promise.all([outcome(page, recall), agreeIn(page)]);
       expect(again).toMatchObject({ connectionId: first.connectionId });
       expect(await all.connections()).toHaveLength(1);
     });
