@@ -11,15 +11,18 @@ export interface YoungGenerationOptions {
   readonly onCollection?: OnCollection;
 }
 
-/** Two halves of 16 MiB. */
-const mostBytes = 32 * 1024 * 1024;
+/** Two halves of 32 MiB. */
+const mostBytes = 64 * 1024 * 1024;
 const usualGrowth = 2;
+/** V8 starts with two halves of 1 MiB. */
+const leastBytes = 2 * 1024 * 1024;
 
 /**
- * Keeps V8's young generation at 32 MiB, as `--max-semi-space-size=16` does. V8 would let it grow to 128 MiB, and a
- * collection of that stops the process for 12 to 26 ms under load, in place of 0.5. V8 reads the size once, when it
- * starts, but the factor to grow by at each growth. It starts with 1 MiB, so it cannot be told in advance; and it gives
- * memory back when idle, after which it may grow again. Returns the function that ends it.
+ * Lets V8's young generation grow to 64 MiB in one step, and no further. At 70 % of saturation requests wait less for
+ * collections the fewer there are: with 32 MiB they decide the slowest hundredth. V8 would stop below where little
+ * survives, and grow to 128 MiB where much does. V8 reads the size once, when it starts, but the factor to grow by at
+ * each growth. It starts with 1 MiB, so it cannot be told in advance; and it gives memory back when idle, after which it
+ * may grow again. Returns the function that ends it.
  */
 export function limitYoungGeneration(options: YoungGenerationOptions = {}): () => void {
   const { given = "", size = youngBytes, setGrowth = setGrowthFactor } = options;
@@ -27,12 +30,13 @@ export function limitYoungGeneration(options: YoungGenerationOptions = {}): () =
   let growth = usualGrowth;
 
   function look(): void {
-    const wanted = size() >= mostBytes ? 1 : usualGrowth;
+    const wanted = Math.max(1, Math.floor(mostBytes / Math.max(leastBytes, size())));
     if (wanted === growth) return;
     growth = wanted;
     setGrowth(wanted);
   }
 
+  look();
   const end = (options.onCollection ?? onCollection)(look);
   return () => {
     end();

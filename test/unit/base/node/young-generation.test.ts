@@ -5,15 +5,16 @@ import { startOnHeap } from "./fake-heap.ts";
 
 const mib = 1024 * 1024;
 
-it("stops growth at 32 MiB, and allows it again once V8 has given memory back", () => {
+it("makes it grow to 64 MiB and no further, and again once V8 has given memory back", () => {
   const { growths, collect, end } = startOnHeap(limitYoungGeneration);
-  for (const size of [2, 16, 32, 32]) collect(size);
-  expect(growths).toEqual([1]);
-  for (const size of [2, 4]) collect(size);
-  expect(growths).toEqual([1, 2]);
-  collect(40);
+  expect(growths).toEqual([32]);
+  for (const size of [2, 16, 64, 64]) collect(size);
+  expect(growths).toEqual([32, 4, 1]);
+  for (const size of [2, 2, 40]) collect(size);
+  expect(growths).toEqual([32, 4, 1, 32, 1]);
+  collect(20);
   end();
-  expect(growths).toEqual([1, 2, 1, 2]);
+  expect(growths).toEqual([32, 4, 1, 32, 1, 3, 2]);
 });
 
 it("leaves the size to an operator who names it", () => {
@@ -25,16 +26,16 @@ it("leaves the size to an operator who names it", () => {
   }
 });
 
-it("keeps this Node's young generation from growing", async () => {
+it("gives this Node's young generation 64 MiB", async () => {
   const young = () => v8.getHeapSpaceStatistics().find((one) => one.space_name === "new_space")?.space_size ?? 0;
   onTestFinished(limitYoungGeneration());
   const kept: object[][] = [];
-  // Survivors make V8 grow it: without the limit, to 64 MiB and more.
-  for (let round = 0; round < 50; round += 1) {
+  // Survivors make V8 grow it: without the limit, to 128 MiB.
+  for (let round = 0; round < 200; round += 1) {
     kept.push(Array.from({ length: 30_000 }, (_, i) => ({ i, round })));
     if (kept.length > 8) kept.shift();
     await new Promise(setImmediate);
   }
-  expect(young()).toBeGreaterThan(2 * mib);
-  expect(young()).toBeLessThanOrEqual(36 * mib);
+  expect(young()).toBeGreaterThan(32 * mib);
+  expect(young()).toBeLessThanOrEqual(64 * mib);
 });
