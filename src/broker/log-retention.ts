@@ -1,5 +1,7 @@
+import type { Log } from "../gen/latchkey/v1/log_pb.ts";
 import { StaleWrite, type Store } from "../store/contract.ts";
 import type { Lease } from "../store/leases.ts";
+import type { PositionedRecord } from "../store/records.ts";
 import { begunAt } from "./audit/log-filter.ts";
 import type { Collections } from "./collections.ts";
 
@@ -70,19 +72,21 @@ export function createLogSweep({ store, collections }: { store: Store; collectio
     const { retention, nowMs, lease, signal } = request;
     const home = await environments.get(environment);
     const known = await countOf(environment, request);
+    const isGone = ({ value }: PositionedRecord<Log>, place: number) =>
+      home === undefined || place < known.count - retention.maxCount || begunAt(value) < nowMs - retention.maxAgeMs;
+    // In most rounds nothing is to be deleted: the oldest log tells.
+    const [first] = await logs.page({ under: [environment], limit: 1 });
+    let isMore = first !== undefined && isGone(first, 0);
     let deleted = 0;
-    while (!signal.aborted) {
+    while (isMore && !signal.aborted) {
       const oldest = await logs.page({ under: [environment], limit: pageSize });
-      const tooMany = known.count - retention.maxCount;
-      const gone = oldest.filter(
-        ({ value }, i) => home === undefined || i < tooMany || begunAt(value) < nowMs - retention.maxAgeMs,
-      );
+      const gone = oldest.filter(isGone);
       if (gone.length === 0) break;
       const changes = gone.flatMap((before) => logs.change({ before, after: undefined }));
       await store.commit(changes, [lease.fence]);
       known.count -= gone.filter(({ position }) => position <= (known.upTo ?? "")).length;
       deleted += gone.length;
-      if (gone.length < oldest.length) break;
+      isMore = gone.length === oldest.length;
     }
     if (known.count === 0) counted.delete(environment);
     return deleted;

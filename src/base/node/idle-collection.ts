@@ -24,7 +24,7 @@ const laterLooks = 12;
 /** A collection takes about 1.5 ms for each MiB that is kept: a request that arrives meanwhile waits for it. */
 const mostKeptBytes = 96 * 1024 * 1024;
 /** Less is not worth a collection. */
-const leastGrowthBytes = 12 * 1024 * 1024;
+const leastGrowthBytes = 8 * 1024 * 1024;
 
 /**
  * Collects garbage once the process has had nothing to do for ten seconds after its start, or for a minute later. V8

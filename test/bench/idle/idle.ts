@@ -43,8 +43,8 @@ interface IdleCost {
   readonly memory: readonly Memory[];
 }
 
-/** After a start there is work that ends: compiling, collecting when idle, and leases of the ones before. */
-const settleSeconds = 30;
+/** After a start there is work that ends: compiling, the first housekeeping after a minute, collecting when idle. */
+const settleSeconds = 75;
 const stored = 1_000;
 /** One look is as many windows, so that the figure has a spread. */
 const windows = 3;

@@ -213,6 +213,13 @@ describe.skipIf(lacks("postgres"))("unused connections", () => {
     };
     const numbered = (name: string, count: number) =>
       Array.from({ length: count }, (_, i) => `${name}${String(i).padStart(4, "0")}`);
+    // Connections that need no use lie before them.
+    const key = "a-keys";
+    await sidecar.client(IntegrationService).createIntegration({ integration: { key, provider: "example-api-key" } });
+    const kind = { case: "apiKey" as const, value: { apiKey: "a key" } };
+    const keyed = numbered("k", 3).map((id) => ({ integration: key, id, credentials: { kind } }));
+    const { results } = await sidecar.client(ConnectionService).batchImportConnections({ connections: keyed });
+    expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
     await importAs(numbered("zz", 20));
     const bothKeepHouse = () => Promise.all([sidecar, other].map((one) => one.sidecar.broker.keepHouse()));
     now += 6.9 * day;
