@@ -74,9 +74,9 @@ export function createLogSweep({ store, collections }: { store: Store; collectio
     const known = await countOf(environment, request);
     const isGone = ({ value }: PositionedRecord<Log>, place: number) =>
       home === undefined || place < known.count - retention.maxCount || begunAt(value) < nowMs - retention.maxAgeMs;
-    // In most rounds nothing is to be deleted: the oldest log tells.
+    // In most rounds nothing is to be deleted: the first log tells, unless the clock was ahead when it began.
     const [first] = await logs.page({ under: [environment], limit: 1 });
-    let isMore = first !== undefined && isGone(first, 0);
+    let isMore = first !== undefined && (isGone(first, 0) || begunAt(first.value) > nowMs);
     let deleted = 0;
     while (isMore && !signal.aborted) {
       const oldest = await logs.page({ under: [environment], limit: pageSize });

@@ -4,7 +4,6 @@ import type { World } from "../../base/world.ts";
 import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import { keyOf } from "../../store/keys.ts";
-import type { PositionedRecord } from "../../store/records.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import { connectionPartition, ownPartition } from "../partitions/own-work.ts";
@@ -16,8 +15,8 @@ import type { Refresher } from "./refresh/refresher.ts";
 
 /**
  * Refreshes unused connections before their refresh tokens expire from disuse: those of this process's partitions. Scans
- * the connections of all integrations whose tokens expire so, a part each minute: a million in half a day. The scan costs
- * reads, but needs no key per connection in the store.
+ * the connections of all integrations whose refresh tokens expire without use, a part each minute: a million in half a day.
+ * The scan costs reads, but needs no key per connection in the store.
  */
 export interface IdleRefresh {
   /** Scans the next part. Returns how many connections were refreshed. */
@@ -38,8 +37,11 @@ const perPage = 200;
 const perStep = 1_500;
 /** Bounds a step, so that a slow provider does not delay the others forever. */
 const stepMs = 45_000;
-/** A scan of few connections is not repeated at once: lifetimes of less than twice this are not kept alive. */
-const scanEveryMs = 5 * 60_000;
+/**
+ * A scan of few connections is not repeated at once. Rounds come each minute, so a scan begins every five minutes: idle
+ * lifetimes of less than twice that are not kept alive.
+ */
+const scanEveryMs = 4.5 * 60_000;
 
 export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
   const { partitions, collections, connections, integrations, providers, refresher, world } = options;
@@ -54,19 +56,20 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
     return true;
   }
 
-  /** Reads the next connections, but passes over integrations whose connections stay valid without use. */
-  async function nextPage(signal: AbortSignal): Promise<readonly PositionedRecord<Connection>[]> {
-    while (!signal.aborted) {
-      const [next] = await collections.connections.page({ under: [], after: position, limit: 1 });
-      if (next === undefined || canExpire(next.value)) break;
-      const { environment = "", integration = "" } = next.value.ref ?? {};
-      // Sorts after all connections of this integration: NUL separates parts of keys.
-      position = `${keyOf(environment, integration)}\x01`;
-    }
-    return collections.connections.page({ under: [], after: position, limit: perPage });
+  const read = (limit: number) => collections.connections.page({ under: [], after: position, limit });
+
+  /** Nothing is known of a provider that is gone. */
+  function canExpire({ provider: name }: Connection): boolean {
+    const provider = providers.lookUp(name);
+    return provider !== undefined && idleLimitMs(provider) !== undefined;
   }
 
-  const canExpire = ({ provider }: Connection): boolean => idleLimitMs(providers.find(provider)) !== undefined;
+  /** All connections of an integration have its provider. */
+  function passOverIntegration({ ref }: Connection): void {
+    const { environment = "", integration = "" } = ref ?? {};
+    // Sorts after all its connections: NUL separates parts of keys.
+    position = `${keyOf(environment, integration)}\x01`;
+  }
 
   function isOwn({ ref }: Connection): boolean {
     if (ref === undefined) return false;
@@ -89,6 +92,28 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
     return true;
   }
 
+  async function refreshPage(
+    mayContinue: () => boolean,
+  ): Promise<{ readonly seen: number; readonly refreshed: number }> {
+    const page = await read(perPage);
+    const own = page.filter(({ value }) => isOwn(value) && canExpire(value));
+    const refs = own.map(({ value: { ref } }) => [ref?.environment ?? "", ref?.integration ?? "", ref?.id ?? ""]);
+    const records = await collections.refreshes.getMany(refs);
+    let refreshed = 0;
+    for (const [i, { value, position: at }] of own.entries()) {
+      if (!mayContinue()) return { seen: i, refreshed };
+      try {
+        if (await refreshIfDue(value, records[i]?.value)) refreshed += 1;
+      } catch (err) {
+        // The failure is stored with the connection. One failed connection does not keep the others from a refresh.
+        world.log.debug("unused connection not refreshed", { connection: value.ref?.id, err });
+      }
+      position = at;
+    }
+    position = page.at(-1)?.position;
+    return { seen: page.length, refreshed };
+  }
+
   return {
     async step(signal) {
       const until = performance.now() + stepMs;
@@ -96,25 +121,19 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
       let refreshed = 0;
       if (partitions.all().length === 0 || (position === undefined && !mayBegin())) return refreshed;
       for (let seen = 0; seen < perStep && mayContinue(); ) {
-        const page = await nextPage(signal);
-        const own = page.filter(({ value }) => isOwn(value) && canExpire(value));
-        const refs = own.map(({ value: { ref } }) => [ref?.environment ?? "", ref?.integration ?? "", ref?.id ?? ""]);
-        const records = await collections.refreshes.getMany(refs);
-        for (const [i, { value, position: at }] of own.entries()) {
-          if (!mayContinue()) return refreshed;
-          try {
-            if (await refreshIfDue(value, records[i]?.value)) refreshed += 1;
-          } catch (err) {
-            // The failure is stored with the connection. One failed connection does not keep the others from a refresh.
-            world.log.debug("unused connection not refreshed", { connection: value.ref?.id, err });
-          }
-          position = at;
+        const [next] = await read(1);
+        if (next === undefined) {
+          position = undefined;
+          break;
         }
-        seen += page.length;
-        position = page.at(-1)?.position;
-        if (page.length === perPage) continue;
-        position = undefined;
-        break;
+        if (canExpire(next.value)) {
+          const page = await refreshPage(mayContinue);
+          seen += page.seen;
+          refreshed += page.refreshed;
+        } else {
+          passOverIntegration(next.value);
+          seen += 1;
+        }
       }
       return refreshed;
     },

@@ -4,7 +4,7 @@ import { Connection_State, ConnectionService } from "../../../src/gen/latchkey/v
 import { IntegrationService, OAuthApp_Publishing } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
-import { secretKey } from "../../support/sidecar/harness.ts";
+import { secretKey, startTestSidecar } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 import { provider, startRenewing } from "../../support/sidecar/renewing.ts";
 
@@ -222,7 +222,11 @@ describe.skipIf(lacks("postgres"))("unused connections", () => {
     expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
     await importAs(numbered("zz", 20));
     const bothKeepHouse = () => Promise.all([sidecar, other].map((one) => one.sidecar.broker.keepHouse()));
-    now += 6.9 * day;
+    now += 7 * day - 60_000;
+    await bothKeepHouse();
+    expect(renewals()).toBe(0);
+    // The next scan begins some minutes later.
+    now += 120_000;
     await bothKeepHouse();
     expect(renewals()).toBe(0);
     // As many connections that are not due as one scan reads lie between the first and the others.
@@ -236,4 +240,24 @@ describe.skipIf(lacks("postgres"))("unused connections", () => {
     expect(renewals()).toBe(21);
     expect(sandbox.seen().tallies.supersededReused).toBe(0);
   });
+});
+
+it("keeps house where the provider of a connection is gone", async () => {
+  let now = Date.now();
+  const refreshTokens = { idle_lifetime: `${14 * 86_400}s`, use: "USE_ROTATES" };
+  const { sidecar, connectAda } = await startRenewing({ now: () => now, sandbox: { now: () => now }, refreshTokens });
+  await connectAda({ expiresInS: 3_600 });
+  // The scan passes over these first.
+  const key = "a-keys";
+  await sidecar.client(IntegrationService).createIntegration({ integration: { key, provider: "example-api-key" } });
+  const credentials = { kind: { case: "apiKey" as const, value: { apiKey: "a key" } } };
+  const connections = [{ integration: key, id: "k", credentials }];
+  await sidecar.client(ConnectionService).batchImportConnections({ connections });
+  await sidecar.stop();
+  const without = await startTestSidecar({ folder: sidecar.folder, now: () => now });
+  for (let round = 0; round < 10; round += 1) {
+    now += 60_000;
+    await without.sidecar.broker.keepHouse();
+  }
+  expect(without.logged.filter((line) => line.includes("housekeeping failed"))).toEqual([]);
 });

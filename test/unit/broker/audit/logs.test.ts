@@ -147,6 +147,19 @@ it("deletes the oldest above the limit, also when the limit is lowered", async (
   expect(await list(open)).toEqual(ids.slice(-100).reverse());
 });
 
+it("deletes old logs that lie behind one of a clock that was ahead", async () => {
+  const world = testWorld();
+  const open = await openTestBroker(world, { retention: { maxAgeMs: day, maxCount: 300 } });
+  world.advance(365 * day);
+  const ahead = await write(open);
+  world.advance(-365 * day);
+  for (let i = 0; i < 5; i += 1) await write(open);
+  expect(await list(open)).toHaveLength(6);
+  world.advance(2 * day);
+  await keepHouse(open, world);
+  expect(await list(open)).toEqual([ahead]);
+});
+
 it("recreates nothing of a deleted environment, and drops its logs", async () => {
   const world = testWorld();
   const open = await openTestBroker(world);
