@@ -18,11 +18,11 @@ const usualGrowth = 2;
 const leastBytes = 2 * 1024 * 1024;
 
 /**
- * Lets V8's young generation grow to 64 MiB in one step, and no further. At 70 % of saturation requests wait less for
- * collections the fewer there are: with 32 MiB they decide the slowest hundredth. V8 would stop below where little
- * survives, and grow to 128 MiB where much does. V8 reads the size once, when it starts, but the factor to grow by at
- * each growth. It starts with 1 MiB, so it cannot be told in advance; and it gives memory back when idle, after which it
- * may grow again. Returns the function that ends it.
+ * Lets V8's young generation grow to 64 MiB in one step, and no further, except within one long turn. The fewer
+ * collections there are, the fewer requests wait for one: with 32 MiB, the slowest hundredth of requests did. If little
+ * survives, V8 stops at a smaller size; if much survives, it grows to 128 MiB. V8 reads the size once, when it starts,
+ * but the factor to grow by at each growth. V8 starts with halves of 1 MiB, so the size cannot be set in advance; V8 gives
+ * memory back when the process is idle, and may grow again. Returns the function that ends it.
  */
 export function limitYoungGeneration(options: YoungGenerationOptions = {}): () => void {
   const { given = "", size = youngBytes, setGrowth = setGrowthFactor } = options;
