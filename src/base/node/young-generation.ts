@@ -19,10 +19,10 @@ const leastBytes = 2 * 1024 * 1024;
 
 /**
  * Lets V8's young generation grow to 64 MiB in one step, and no further, except within one long turn. The fewer
- * collections there are, the fewer requests wait for one: with 32 MiB, the slowest hundredth of requests did. If little
- * survives, V8 stops at a smaller size; if much survives, it grows to 128 MiB. V8 reads the size once, when it starts,
- * but the factor to grow by at each growth. V8 starts with halves of 1 MiB, so the size cannot be set in advance; V8 gives
- * memory back when the process is idle, and may grow again. Returns the function that ends it.
+ * collections there are, the fewer requests wait for one: with 32 MiB, the slowest hundredth of requests did. By
+ * itself, V8 stops at a smaller size if little survives, and grows to 128 MiB if much does. V8 reads the size once, when
+ * it starts, but the factor to grow by at each growth. It gives memory back when the process is idle, and may grow again.
+ * Returns the function that ends this.
  */
 export function limitYoungGeneration(options: YoungGenerationOptions = {}): () => void {
   const { given = "", size = youngBytes, setGrowth = setGrowthFactor } = options;
