@@ -237,7 +237,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       return { all, page, origin };
     }
 
-    /** Agrees in the next window of `page`, of another site's application. It may close before the click is reported. */
+    /** Agrees in the next window that `page` opens. The window may close before the click is reported. */
     const agreeIn = async (page: Page) => {
       const opened = await page.waitForEvent("popup");
       const clicked = opened.getByRole("button", { name: "Connect" }).click();

@@ -110,7 +110,8 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
       }
       position = at;
     }
-    position = page.at(-1)?.position;
+    // The page is empty if its connections were deleted meanwhile.
+    position = page.at(-1)?.position ?? position;
     return { seen: page.length, refreshed };
   }
 

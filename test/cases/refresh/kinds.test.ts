@@ -4,7 +4,7 @@ import { Connection_State, ConnectionService } from "../../../src/gen/latchkey/v
 import { IntegrationService, OAuthApp_Publishing } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { type Postgres, startPostgres } from "../../support/postgres/postgres.ts";
-import { secretKey, startTestSidecar } from "../../support/sidecar/harness.ts";
+import { secretKey, startTestSidecar, type TestSidecar } from "../../support/sidecar/harness.ts";
 import { lacks } from "../../support/sidecar/needs.ts";
 import { provider, startRenewing } from "../../support/sidecar/renewing.ts";
 
@@ -213,13 +213,7 @@ describe.skipIf(lacks("postgres"))("unused connections", () => {
     };
     const numbered = (name: string, count: number) =>
       Array.from({ length: count }, (_, i) => `${name}${String(i).padStart(4, "0")}`);
-    // Connections that need no use lie before them.
-    const key = "a-keys";
-    await sidecar.client(IntegrationService).createIntegration({ integration: { key, provider: "example-api-key" } });
-    const kind = { case: "apiKey" as const, value: { apiKey: "a key" } };
-    const keyed = numbered("k", 3).map((id) => ({ integration: key, id, credentials: { kind } }));
-    const { results } = await sidecar.client(ConnectionService).batchImportConnections({ connections: keyed });
-    expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
+    await importKeyed(sidecar);
     await importAs(numbered("zz", 20));
     const bothKeepHouse = () => Promise.all([sidecar, other].map((one) => one.sidecar.broker.keepHouse()));
     now += 7 * day - 60_000;
@@ -247,12 +241,7 @@ it("keeps house where the provider of a connection is gone", async () => {
   const refreshTokens = { idle_lifetime: `${14 * 86_400}s`, use: "USE_ROTATES" };
   const { sidecar, connectAda } = await startRenewing({ now: () => now, sandbox: { now: () => now }, refreshTokens });
   await connectAda({ expiresInS: 3_600 });
-  // The scan passes over these first.
-  const key = "a-keys";
-  await sidecar.client(IntegrationService).createIntegration({ integration: { key, provider: "example-api-key" } });
-  const credentials = { kind: { case: "apiKey" as const, value: { apiKey: "a key" } } };
-  const connections = [{ integration: key, id: "k", credentials }];
-  await sidecar.client(ConnectionService).batchImportConnections({ connections });
+  await importKeyed(sidecar);
   await sidecar.stop();
   const without = await startTestSidecar({ folder: sidecar.folder, now: () => now });
   for (let round = 0; round < 10; round += 1) {
@@ -261,3 +250,15 @@ it("keeps house where the provider of a connection is gone", async () => {
   }
   expect(without.logged.filter((line) => line.includes("housekeeping failed"))).toEqual([]);
 });
+
+/** Connections that stay valid without use, and come first in a scan. */
+async function importKeyed({ client }: TestSidecar): Promise<void> {
+  const integration = "a-keys";
+  await client(IntegrationService).createIntegration({
+    integration: { key: integration, provider: "example-api-key" },
+  });
+  const credentials = { kind: { case: "apiKey" as const, value: { apiKey: "a key" } } };
+  const connections = ["k1", "k2", "k3"].map((id) => ({ integration, id, credentials }));
+  const { results } = await client(ConnectionService).batchImportConnections({ connections });
+  expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
+}

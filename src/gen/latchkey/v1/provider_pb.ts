@@ -1339,7 +1339,8 @@ export type RefreshTokenRules = Message<"latchkey.v1.RefreshTokenRules"> & {
   lifetime?: Duration | undefined;
 
   /**
-   * Lifetime without use. Absent means unlimited. Unused connections are refreshed before it ends.
+   * Lifetime without use. Absent means unlimited. Unused connections are refreshed before it ends, if it is longer than
+   * ten minutes.
    *
    * @generated from field: google.protobuf.Duration idle_lifetime = 3;
    */
